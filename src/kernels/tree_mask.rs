@@ -66,6 +66,11 @@ impl TreeMask {
         Self { first: 0, starts, nodes, both_ways: true }
     }
 
+    /// The mask of rows that see only the committed positions, and are all at the one after those.
+    pub fn of_prefix(rows: usize) -> Self {
+        Self { starts: vec![0; rows + 1], ..Self::default() }
+    }
+
     /// How many rows are in flight before this pass, which is also the index of its first row.
     pub fn first(&self) -> usize {
         self.first
@@ -81,14 +86,14 @@ impl TreeMask {
         self.len() == 0
     }
 
-    /// The rows in flight that `row` attends to, from the root to itself, or all of them.
+    /// The rows in flight that `row` attends to, from the root to itself, or all or none of them.
     pub fn visible(&self, row: usize) -> &[u32] {
         &self.nodes[self.starts[row]..self.starts[row + 1]]
     }
 
     /// How many rows in flight `row` attends to before itself.
     pub fn depth(&self, row: usize) -> usize {
-        if self.both_ways { row } else { self.visible(row).len() - 1 }
+        if self.both_ways { row } else { self.visible(row).len().saturating_sub(1) }
     }
 
     /// The length of the longest common prefix of the paths of `rows`.
@@ -124,6 +129,13 @@ mod tests {
         for row in 0..3 {
             assert_eq!((mask.visible(row), mask.depth(row)), (&[0, 1, 2][..], row));
         }
+    }
+
+    #[test]
+    fn rows_that_see_only_what_is_committed_are_all_at_the_next_position() {
+        let mask = TreeMask::of_prefix(3);
+        assert_eq!((mask.len(), mask.common_prefix(0..=2)), (3, 0));
+        assert!((0..3).all(|row| mask.visible(row).is_empty() && mask.depth(row) == 0));
     }
 
     #[test]

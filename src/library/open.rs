@@ -29,8 +29,10 @@ const FETCH_ALL: &str = "download all files of the model into this folder";
 pub struct HeadFiles {
     /// Shape and constants.
     pub config: HeadConfig,
-    /// Its tensors by the names in its file; none if its target's file has them.
+    /// Its tensors by the names in its file; none if they are in its target's file or in `weights`.
     pub tensors: Box<dyn TensorSource + Send>,
+    /// Those of an assistant.
+    pub weights: Option<Box<dyn WeightSource + Send>>,
     /// File or folder, for messages.
     pub name: String,
 }
@@ -39,22 +41,20 @@ impl HeadFiles {
     /// The head in the files of `target`, if there is one.
     pub fn in_target(target: &TargetFiles) -> Option<Self> {
         let config = target.mtp.clone()?;
-        let tensors = Box::new(HashMap::new());
-        Some(Self { config, tensors, name: format!("the MTP head of {}", target.name) })
+        let name = format!("the MTP head of {}", target.name);
+        Some(Self { config, tensors: Box::new(HashMap::new()), weights: None, name })
     }
 
     /// What kind of head it is; `None` if it is none.
     pub fn kind(&self) -> Option<FusionKind> {
-        if self.config.mtp.is_some() {
-            return Some(FusionKind::Mtp);
-        }
-        FusionKind::of(self.tensors.names().iter().map(String::as_str))
+        let of_tensors = || FusionKind::of(self.tensors.names().iter().map(String::as_str));
+        self.config.kind().or_else(of_tensors)
     }
 
     /// The format of its weights, taken from one of its norms, which are short.
     pub fn stored(&self) -> Format {
-        if let Some(mtp) = &self.config.mtp {
-            return mtp.format;
+        if let Some(format) = self.config.format() {
+            return format;
         }
         let names = self.tensors.names();
         let norm = names.iter().find(|name| name.ends_with("norm.weight"));
@@ -139,7 +139,9 @@ pub fn open_head(
     match spec {
         Spec::Bundled => head_in(&bundled::HEAD),
         Spec::Folder(path) => head_in(&Folder::Disk(path.clone())),
-        Spec::Gguf(path) => Err(no_head_in_gguf(path)),
+        Spec::Gguf(path) => {
+            gguf::open_assistant(path)?.map_or_else(|| Err(no_head_in_gguf(path)), Ok)
+        }
         Spec::Hub(id) => {
             let mut head = head_in(&Folder::Disk(Hub::from_env()?.head(id, report)?))?;
             head.name = id.to_string();
@@ -325,7 +327,7 @@ pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     }
     let kind = kind.unwrap_or(FusionKind::Eagle);
     let config = HeadConfig::of_kind(&settings, kind).map_err(LibraryError::config(file.name()))?;
-    Ok(HeadFiles { config, tensors, name: folder.name() })
+    Ok(HeadFiles { config, tensors, weights: None, name: folder.name() })
 }
 
 /// The model's template: in its own file, otherwise in `tokenizer_config.json`, otherwise a

@@ -14,10 +14,10 @@ use crate::draft::FeatureHead;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{HeadFiles, TargetFiles, text_tokens};
 use crate::model::head::{
-    DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadError, HeadWeights, PackedHead,
-    SharedTables, TappedStates,
+    AssistantHead, DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadError, HeadWeights,
+    PackedHead, SharedTables, TappedStates,
 };
-use crate::model::{FeatureSource, LoadRequest};
+use crate::model::{FeatureSource, LoadRequest, WeightSource};
 use crate::plan::{DrafterId, Obstacle, Placement, Reason};
 use crate::settings::ScoredTokens;
 
@@ -74,7 +74,9 @@ pub(super) fn load(
         reasons: reasons.collect(),
         notice: head.notice.clone(),
         drafter: Box::new(
-            drafter(ctx, tables, head, pool, source).map_err(refused)?.reading_beside(beside),
+            drafter(ctx, tables, files, head, pool, source)
+                .map_err(refused)?
+                .reading_beside(beside),
         ),
     })
 }
@@ -120,6 +122,7 @@ fn to_gpu(
 fn drafter(
     ctx: &LoadContext<'_>,
     tables: &SharedTables,
+    files: &HeadFiles,
     head: PlacedHead,
     pool: Arc<Pool>,
     source: FeatureSource,
@@ -133,11 +136,17 @@ fn drafter(
     let precision = ctx.draft_precision(false);
     let kv = KvFormat::F16;
     let new = |backend| FeatureHead::new(&config, kind, backend, ctx.context).reading(source);
-    if kind == FusionKind::Mtp {
-        let source = &ctx.files.target.source();
+    if kind.only_cpu() {
+        let of_target = ctx.files.target.source();
+        let source = files.weights.as_deref().map_or(&of_target as &dyn WeightSource, |own| own);
         let request = LoadRequest { config: &config.body, source, pool, capacity, kv };
-        let head = PackedHead::of_target(&weights, &request, &tables, precision)?;
-        return Ok(new(Box::new(head)).with_cores(cores));
+        let head: Box<dyn HeadBackend> = match kind {
+            FusionKind::Assistant => {
+                Box::new(AssistantHead::new(&weights, &request, &tables, precision)?)
+            }
+            _ => Box::new(PackedHead::of_target(&weights, &request, &tables, precision)?),
+        };
+        return Ok(new(head).with_cores(cores));
     }
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
         Ok(Box::new(PackedHead::new(&weights, &tables, pool, capacity, precision, kv)?))

@@ -118,7 +118,7 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
             on_gpu,
             bytes: match head.fusion() {
                 // It has no room on any GPU.
-                FusionKind::Mtp => u64::MAX,
+                kind if kind.only_cpu() => u64::MAX,
                 _ => sizes::head_on_gpu(own, weight, ctx.context),
             },
         }
@@ -217,8 +217,8 @@ fn head_by_room(
     kind: FusionKind,
     bytes_per_weight: f64,
 ) -> Placement {
-    if kind == FusionKind::Mtp {
-        let reason = Reason::DraftOnCpu(Obstacle::InTargetsFile);
+    if kind.only_cpu() {
+        let reason = Reason::DraftOnCpu(Obstacle::OnlyCpu(kind.name()));
         return Placement::on_cpu(config.blocks(), ctx.wants_gpu(), reason);
     }
     let tied_head = ctx.files.target.config.tied_head;

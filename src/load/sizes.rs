@@ -114,7 +114,11 @@ pub(crate) fn of_head(
     let vocabulary = (body.hidden * body.vocab) as u64;
     DraftSize {
         fixed: fusion(config, kind) + scored(config),
-        lookup: if tied_head && shares_lm_head(config, kind) { 0 } else { vocabulary },
+        lookup: match kind {
+            FusionKind::Assistant => 0,
+            _ if tied_head && shares_lm_head(config, kind) => 0,
+            _ => vocabulary,
+        },
         block: head_block(body),
         bytes_per_weight,
         blocks: config.blocks(),
@@ -136,6 +140,8 @@ fn fusion(config: &HeadConfig, kind: FusionKind) -> u64 {
     match kind {
         FusionKind::Dgf => 4 * square,
         FusionKind::Eagle | FusionKind::Mtp => 2 * square,
+        // The projections from the target's width and back.
+        FusionKind::Assistant => 3 * (body.hidden * config.target_hidden()) as u64,
         // `fc`, and attention that also reads the token's embedding.
         FusionKind::Eagle3 => {
             let attention = body.q_width() + 2 * body.kv_width();
@@ -150,7 +156,7 @@ fn scored(config: &HeadConfig) -> u64 {
 }
 
 fn shares_lm_head(config: &HeadConfig, kind: FusionKind) -> bool {
-    config.draft_vocab.is_none() && !kind.taps()
+    config.draft_vocab.is_none() && !kind.taps() && kind != FusionKind::Assistant
 }
 
 /// A small model with `bytes` of weights, before they are packed.
@@ -168,7 +174,7 @@ pub(crate) fn of_small(config: &Config, bytes: u64) -> DraftSize {
 }
 
 /// A DFlash drafter with `bytes` of packed weights and cache.
-pub(super) fn of_dflash(config: &DflashConfig, bytes: u64) -> DraftSize {
+pub(crate) fn of_dflash(config: &DflashConfig, bytes: u64) -> DraftSize {
     let fixed = config.weights();
     let bytes_per_weight = bytes as f64 / fixed.max(1) as f64;
     DraftSize { fixed, bytes_per_weight, pass_rows: config.rows, ..DraftSize::NOTHING }

@@ -298,7 +298,7 @@ fn the_head_in_a_targets_file_drafts_unless_another_is_named() {
     let error = refused(&Settings { draft: head, ..of(file) });
     assert!(matches!(error, StartError::Library(LibraryError::Misfit { .. })), "{error}");
     let setup = loaded(&Settings { device: DeviceChoice::Gpu(None), ..of(file) }).setup;
-    let why = LoadReason::Plan(Reason::DraftOnCpu(Obstacle::InTargetsFile));
+    let why = LoadReason::Plan(Reason::DraftOnCpu(Obstacle::OnlyCpu("MTP")));
     assert!(setup.notices.contains(&Notice::Reason(why)), "{:?}", setup.notices);
 }
 

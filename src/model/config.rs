@@ -176,6 +176,18 @@ impl Config {
         layers.map(|layer| if own(layer) { self.kv_shape(layer) } else { none }).collect()
     }
 
+    /// The last layer with a window and the last one without that have keys and values.
+    pub(crate) fn last_caches(&self) -> Option<[usize; 2]> {
+        let own = self.block.own_kv_layers.unwrap_or(self.layers);
+        let last = |is_local: bool| {
+            let fits = |&layer: &usize| {
+                self.block.attends(layer) && self.block.window_of(layer).is_some() == is_local
+            };
+            (0..own).rev().find(fits)
+        };
+        Some([last(true)?, last(false)?])
+    }
+
     /// The width of a layer's MLP.
     pub(crate) fn intermediate_of(&self, layer: usize) -> usize {
         let widths = self.block.intermediates.as_ref();

@@ -2,6 +2,8 @@
 //! its residual stream tapped on the way (method.md, EAGLE-3). It must not depend on who reads
 //! them.
 
+use super::Config;
+
 /// What `prefill` and `verify` of a target return as features.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FeatureSource {
@@ -11,21 +13,30 @@ pub enum FeatureSource {
     /// These states, concatenated, ascending. State i is the residual stream that enters block i,
     /// so state 0 is the embedding and the last state is what enters the final norm.
     States(Vec<usize>),
+    /// The output of the final norm, and then keys (after RoPE) and values of the last layer with a
+    /// window and of the last one without that have any (Gemma 4's assistant).
+    LastKeysAndValues,
 }
 
 impl FeatureSource {
-    /// How many numbers the feature of a position has, in a model `hidden` wide.
-    pub fn width(&self, hidden: usize) -> usize {
+    /// How many numbers the feature of a position has in this model.
+    pub fn width(&self, config: &Config) -> usize {
         match self {
-            Self::FinalNorm => hidden,
-            Self::States(states) => states.len() * hidden,
+            Self::FinalNorm => config.hidden,
+            Self::States(states) => states.len() * config.hidden,
+            Self::LastKeysAndValues => {
+                let shape = |layer| config.kv_shape(layer);
+                let width = |layer| shape(layer).keys() + shape(layer).values();
+                let layers = config.last_caches().into_iter().flatten();
+                config.hidden + layers.map(width).sum::<usize>()
+            }
         }
     }
 
     /// The states; none for the final norm, which is not a state.
     pub fn states(&self) -> &[usize] {
         match self {
-            Self::FinalNorm => &[],
+            Self::FinalNorm | Self::LastKeysAndValues => &[],
             Self::States(states) => states,
         }
     }

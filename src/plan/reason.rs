@@ -46,14 +46,12 @@ pub enum Obstacle {
     OneBlock,
     /// A pass took no measurable time.
     NoTime,
-    /// Drafters of this kind run only on the CPU.
-    OnlyCpu,
+    /// Drafters with this name run only on the CPU.
+    OnlyCpu(&'static str),
     /// Nothing can be placed.
     NoPlacement,
     /// candle-transformers runs the target.
     Candle,
-    /// The head is in its target's file.
-    InTargetsFile,
 }
 
 /// What is known of a GPU's memory. Sizes are bytes.

@@ -47,7 +47,7 @@ pub fn head_config(kind: FusionKind, target: &Config, blocks: usize, elastic: bo
     };
     let taps = || Eagle3Config::tapping(target.hidden, TappedStates::of_new(target.layers));
     let eagle3 = kind.taps().then(taps);
-    HeadConfig { body, elastic, draft_vocab: None, position_limit: None, eagle3, mtp: None }
+    HeadConfig { elastic, eagle3, ..HeadConfig::of_body(body) }
 }
 
 /// The `config.json` of a head, which [`HeadConfig::of_kind`] reads back unchanged.

@@ -224,7 +224,7 @@ impl DraftNet {
                 // z ⊙ h1 + (1 − z) ⊙ h2
                 &h2 + (gate * (h1 - &h2)?)?
             }
-            FusionKind::Eagle | FusionKind::Eagle3 | FusionKind::Mtp => {
+            _ => {
                 let joined = Tensor::cat(&[embeddings, features], 1)?;
                 let fused = self.products.linear(&joined, self.weight("fc.weight")?)?;
                 match self.weights.get("fc.bias") {

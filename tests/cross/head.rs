@@ -1,6 +1,8 @@
 //! `src/model/head/mod.rs` without the backend on a GPU.
 #![allow(dead_code, unused_imports)]
 
+#[path = "../../src/model/head/assistant.rs"]
+mod assistant;
 #[path = "../../src/model/head/backend.rs"]
 mod backend;
 #[path = "../../src/model/head/config.rs"]
@@ -28,6 +30,7 @@ mod shared_tables;
 #[path = "../../src/model/head/weights/mod.rs"]
 mod weights;
 
+pub use assistant::{AssistantConfig, AssistantHead};
 pub use backend::{Candidates, FeatureOrigin, HeadBackend, Pairs, TREE_ROWS};
 pub use config::HeadConfig;
 pub use draft_vocab::DraftVocabulary;

@@ -1,5 +1,6 @@
 //! The central promise on models that the library opens: EAGLE-3 heads and the bundled pair.
 
+use crate::support::assistant::AssistantCase;
 use crate::support::bundled::{asked, bundled, heldout, user};
 use crate::support::dflash::DflashCase;
 use crate::support::eagle3::{EAGLE3_HEADS, Eagle3Case, eagle3_target, eagle3_trees};
@@ -107,6 +108,31 @@ fn mtp_heads_under_every_sampler_and_changing_options() {
         }
         assert!(ahead > 0, "{name}: nothing was drafted ahead");
     }
+}
+
+#[test]
+fn an_assistant_under_every_sampler_and_changing_options() {
+    let case = AssistantCase::load();
+    let mut alone = Engine::new(Box::new(case.target()), None::<Box<dyn Drafter>>);
+    let target = case.target();
+    let head = case.drafter(&target);
+    let mut speculative = Engine::new(Box::new(target), [Box::new(head) as Box<dyn Drafter>]);
+    let (mut ahead, mut trees) = (0, 0);
+    let text = case.tokens("tokens");
+    // The last text fills the context.
+    for (prompt, most) in [(&text[..1], 40), (&text[..5], 40), (&text[..], 400)] {
+        for (i, sampler) in samplers().into_iter().enumerate() {
+            let request = request(prompt, most);
+            let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
+            let changing = changing(sampler, i * 3);
+            let (got, rounds, notices) = generate(&mut speculative, &Ascii, request, changing);
+            assert_eq!(got, want, "{prompt:?} {sampler:?}");
+            assert_eq!(notices, [""; 0]);
+            ahead += rounds.iter().filter(|round| round.timing.ahead_ms > 0.0).count();
+            trees += rounds.iter().filter(|round| round.tree.len() > 1).count();
+        }
+    }
+    assert!(ahead > 0 && trees > 50, "{ahead} of {trees} trees were drafted ahead");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The drafters.
 
+mod assistant;
 mod dflash;
 mod eagle3;
 mod gpu;

@@ -1,5 +1,6 @@
 //! What the tests share. No test imports from another test's file.
 
+pub mod assistant;
 pub mod bundled;
 pub mod candle;
 pub mod chat;

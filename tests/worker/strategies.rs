@@ -211,6 +211,29 @@ fn every_strategy_on_the_bundled_pair() {
 }
 
 #[test]
+fn every_strategy_of_a_head_with_gemma_4_s_assistant() {
+    let settings = Settings {
+        target: named(&arch_file("gemma4.gguf")),
+        draft: HeadChoice::named(named(&golden("drafters2026/gemma4-assistant.gguf")).as_deref()),
+        device: DeviceChoice::Gpu(None),
+        ..Settings::default()
+    };
+    let rows: Vec<&Strategy> = rows().into_iter().filter(with_head).collect();
+    let mut subject = Subject::load_for(&rows, settings, vec!["ab ab ab".to_owned()], Vec::new());
+    subject.trained = false;
+    every_row_says_what_plain_says(&subject, &rows, 40);
+    let ready = &subject.backend.borrow().ready.clone();
+    let draft = ready.draft.as_deref().unwrap_or_default();
+    assert!(draft.starts_with("assistant head, 2 blocks, 4 bits on CPU"), "{draft}");
+    let only = |sentence: &String| sentence.contains("Assistant drafters run only on the CPU");
+    assert!(ready.reasons.iter().any(only), "{:?}", ready.reasons);
+}
+
+fn with_head(row: &&Strategy) -> bool {
+    matches!(row.draft, DrafterId::Head | DrafterId::Auto | DrafterId::None)
+}
+
+#[test]
 fn every_strategy_of_a_head_with_an_eagle3_head() {
     let subject = Subject::eagle3();
     let ready = &subject.backend.borrow().ready.clone();
@@ -219,8 +242,6 @@ fn every_strategy_of_a_head_with_an_eagle3_head() {
     let tapped = "The draft head reads the inputs of the target's layers 2, 4, 5.";
     assert!(ready.reasons.iter().any(|reason| reason.contains(tapped)), "{:?}", ready.reasons);
     assert_eq!(ready.depths, Depths::Fixed(1));
-    let with_head =
-        |row: &&Strategy| matches!(row.draft, DrafterId::Head | DrafterId::Auto | DrafterId::None);
     let rows: Vec<&Strategy> = rows().into_iter().filter(with_head).collect();
     assert!(rows.len() >= 3);
     every_row_says_what_plain_says(&subject, &rows, 48);
@@ -246,7 +267,7 @@ fn every_strategy_next_to_a_dflash_drafter() {
         let ready = &subject.backend.borrow().ready.clone();
         let draft = ready.draft.as_deref().unwrap_or_default();
         assert!(draft.contains("tokens per pass, Q4_1 on CPU"), "{draft}");
-        let only = |sentence: &String| sentence.contains("DFlash drafters run only on the CPU");
+        let only = |sentence: &String| sentence.contains(" drafters run only on the CPU");
         assert!(ready.reasons.iter().any(only), "{:?}", ready.reasons);
     }
 }

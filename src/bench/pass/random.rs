@@ -49,14 +49,8 @@ pub fn with_head(
 ) -> Result<Engine, MeasureError> {
     // A head has Llama's blocks for every target.
     let block = BlockOptions::default();
-    let head = HeadConfig {
-        body: Config { layers: blocks, block, qk_norm: false, ..target.config().clone() },
-        elastic: true,
-        draft_vocab: None,
-        position_limit: None,
-        eagle3: None,
-        mtp: None,
-    };
+    let body = Config { layers: blocks, block, qk_norm: false, ..target.config().clone() };
+    let head = HeadConfig { elastic: true, ..HeadConfig::of_body(body) };
     let head_failed = |error: crate::model::head::HeadError| {
         MeasureError::Options(format!("a head of {blocks} blocks: {error}"))
     };

@@ -132,7 +132,7 @@ impl ValueEnum for FusionKind {
             Self::Eagle3 => PossibleValue::new("eagle3")
                 .help("EAGLE-3's: three layers of the target, one block, its own LM head"),
             // It comes with its target.
-            Self::Mtp => return None,
+            Self::Mtp | Self::Assistant => return None,
         })
     }
 }

@@ -3,6 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
+use super::assistant::ASSISTANT;
 use super::dflash::DFLASH;
 use super::file::GgufFile;
 use super::values::Value;
@@ -200,7 +201,10 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> 
         }
     }
     // The model does not run the blocks at the end, which predict tokens after the next one.
-    if let Some(extra) = file.value(&key(EXTRA_BLOCKS)).and_then(Value::as_u64) {
+    if row.gguf == ASSISTANT.gguf {
+        // All of its blocks do that, and none has keys and values.
+        fields["num_kv_shared_layers"] = Json::Null;
+    } else if let Some(extra) = file.value(&key(EXTRA_BLOCKS)).and_then(Value::as_u64) {
         let blocks = fields["num_hidden_layers"].as_u64().unwrap_or(0);
         fields["num_hidden_layers"] = blocks.saturating_sub(extra).into();
     }

@@ -42,17 +42,18 @@ pub(super) fn named(name: String, entry: TensorEntry) -> Option<Named> {
 /// Opens a file as a DFlash drafter; `None` if it holds another architecture.
 pub(in crate::library) fn open_dflash(path: &Path) -> Result<Option<DflashFiles>, LibraryError> {
     let file = read(path)?;
-    if file.text("general.architecture")? != Some(DFLASH.gguf) {
-        return Ok(None);
-    }
-    let config = config(&file)?;
+    let Some(config) = config(&file)? else { return Ok(None) };
     let name = file.name().to_owned();
     let bytes = file.tensors().values().map(|entry| entry.weight().bytes).sum();
     let weights = Box::new(GgufTensors::new(file, &DFLASH, &config.body, None)?);
     Ok(Some(DflashFiles { config, weights, name, bytes }))
 }
 
-fn config(file: &GgufFile) -> Result<DflashConfig, LibraryError> {
+/// What a file says of a DFlash drafter; `None` if it holds another architecture.
+pub(super) fn config(file: &GgufFile) -> Result<Option<DflashConfig>, LibraryError> {
+    if file.text("general.architecture")? != Some(DFLASH.gguf) {
+        return Ok(None);
+    }
     let mut body = config_as(file, &DFLASH)?;
     let layers = body.layers;
     let has = |name: &str| file.tensors().contains_key(name);
@@ -152,7 +153,7 @@ fn config(file: &GgufFile) -> Result<DflashConfig, LibraryError> {
         let window = window.as_ref()?;
         window.layers.get(layer).copied().unwrap_or(false).then_some(window.size)
     });
-    Ok(DflashConfig {
+    Ok(Some(DflashConfig {
         target_hidden: read / states.len(),
         states,
         rows: rows as usize,
@@ -168,5 +169,5 @@ fn config(file: &GgufFile) -> Result<DflashConfig, LibraryError> {
         convolution,
         selector: selector.map(|rank| [rank, count]),
         body,
-    })
+    }))
 }

@@ -4,6 +4,7 @@
 //! checked against the existing bytes, and no allocation depends on an unchecked length. It must
 //! not depend on kernels.
 
+mod assistant;
 mod config;
 mod dflash;
 mod file;
@@ -29,6 +30,8 @@ use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::head::{HeadConfig, MTP};
 use crate::model::{ArchitectureRow, Config, MappedBytes, RawTensor, WeightSource};
 use crate::printable::printable_line;
+use assistant::ASSISTANT;
+pub(super) use assistant::open_assistant;
 use dflash::DFLASH;
 pub(super) use dflash::open_dflash;
 use file::{GgufFile, TensorEntry};
@@ -166,7 +169,12 @@ impl GgufTensors {
                 tensors.extend(keys.into_iter().chain(values));
                 continue;
             }
-            match names::canonical(&name, &entry, architecture.family, config) {
+            let own = match architecture.gguf == ASSISTANT.gguf {
+                true => assistant::named(&name, &entry),
+                false => None,
+            };
+            let named = || names::canonical(&name, &entry, architecture.family, config);
+            match own.or_else(named) {
                 Some(parts) => {
                     scales.place(&name, parts.iter(), &blobs[entry.file])?;
                     tensors.extend(parts);

@@ -222,7 +222,7 @@ impl Target for CpuTarget {
     }
 
     fn feature_width(&self) -> usize {
-        self.features.width(self.model.config.hidden)
+        self.features.width(&self.model.config)
     }
 
     fn capacity(&self) -> usize {
@@ -313,12 +313,14 @@ impl CpuTarget {
             weights.embedding.row(token as usize, row);
             config.block.scale_embedding(row);
         }
-        let mut rows = ResultRows::of(&self.features, config.hidden, &mut features, &mut normed);
+        let size = [count, config.hidden];
+        let mut rows = ResultRows::of(&self.features, size, &mut features, &mut normed);
         run(&mut stream, &mut caches[0], pool, &mut rows.taps)?;
         rows.taps.take(config.layers, 0, &stream);
         weights.norm.apply(pool, &stream, config.rms_eps, rows.normed);
         let last = rows.normed[(count - 1) * config.hidden..].to_vec();
         let mut logits = vec![0.0; config.vocab];
+        self.join_keys_and_values(&normed, &mut features);
         self.keep_where_they_lie(count);
         self.model.pass().head(&last, &mut logits);
         Ok(Verified { logits, features })
@@ -363,7 +365,8 @@ impl CpuTarget {
             self.model.caches[0].will_commit(tokens.len());
             let mut pass = self.model.pass();
             let stream = pass.embed(tokens, &mask);
-            let mut rows = ResultRows::of(&source, hidden, features, &mut normed);
+            let size = [tokens.len(), hidden];
+            let mut rows = ResultRows::of(&source, size, features, &mut normed);
             if let Some(lower) = &mut lower
                 && let Err(error) = lower.pass(stream, &mask, &mut rows.taps)
             {
@@ -375,6 +378,7 @@ impl CpuTarget {
             keep(rows.normed);
             last.clear();
             last.extend_from_slice(&rows.normed[rows.normed.len() - hidden..]);
+            self.join_keys_and_values(&normed, features);
             self.keep_where_they_lie(tokens.len());
             if let Some(lower) = &mut lower {
                 lower.commit(&(0..tokens.len()).collect::<Vec<_>>());
@@ -398,7 +402,8 @@ impl CpuTarget {
         let hidden = self.model.config.hidden;
         let mut features = vec![0.0; count * self.feature_width()];
         let mut normed = Vec::new();
-        let mut rows = ResultRows::of(&self.features, hidden, &mut features, &mut normed);
+        let size = [count, hidden];
+        let mut rows = ResultRows::of(&self.features, size, &mut features, &mut normed);
         let mut logits = vec![0.0; count * self.model.config.vocab];
         let mut pass = self.model.pass();
         let stream = pass.embed(&tokens, &mask);
@@ -407,14 +412,38 @@ impl CpuTarget {
         }
         pass.transform(&mask, rows.normed, &mut rows.taps);
         pass.head(rows.normed, &mut logits);
+        self.join_keys_and_values(&normed, &mut features);
         self.pending = count;
         Ok(Verified { logits, features })
+    }
+
+    /// Makes the features of the rows in flight from their outputs of the final norm and what is in
+    /// the cache for them, if these are the features.
+    fn join_keys_and_values(&self, normed: &[f32], features: &mut [f32]) {
+        if self.features != FeatureSource::LastKeysAndValues {
+            return;
+        }
+        let (hidden, cache) = (self.model.config.hidden, &self.model.caches[0]);
+        let layers = self.model.config.last_caches().into_iter().flatten();
+        let layers: Vec<usize> = layers.collect();
+        let features = features.chunks_exact_mut(self.feature_width());
+        for ((row, feature), normed) in features.enumerate().zip(normed.chunks_exact(hidden)) {
+            let (own, mut rest) = feature.split_at_mut(hidden);
+            own.copy_from_slice(normed);
+            for &layer in &layers {
+                let (keys, values) = cache.row(layer, cache.len() + row);
+                for part in [keys, values] {
+                    rest[..part.len()].copy_from_slice(&part);
+                    rest = &mut rest[part.len()..];
+                }
+            }
+        }
     }
 }
 
 /// Where the rows of a pass leave the requested results.
 struct ResultRows<'a> {
-    /// The final norm's output, `[rows, hidden]`: these are the features, unless states were
+    /// The final norm's output, `[rows, hidden]`: these are the features, unless others were
     /// requested.
     normed: &'a mut [f32],
     taps: Taps<'a>,
@@ -425,14 +454,18 @@ impl<'a> ResultRows<'a> {
     /// the feature.
     fn of(
         source: &'a FeatureSource,
-        hidden: usize,
+        [rows, hidden]: [usize; 2],
         features: &'a mut [f32],
         room: &'a mut Vec<f32>,
     ) -> Self {
-        match source.states() {
-            [] => Self { normed: features, taps: Taps::none() },
-            states => {
-                room.resize(features.len() / states.len(), 0.0);
+        match source {
+            FeatureSource::FinalNorm => Self { normed: features, taps: Taps::none() },
+            FeatureSource::LastKeysAndValues => {
+                room.resize(rows * hidden, 0.0);
+                Self { normed: room, taps: Taps::none() }
+            }
+            FeatureSource::States(states) => {
+                room.resize(rows * hidden, 0.0);
                 Self { normed: room, taps: Taps::new(states, hidden, features) }
             }
         }

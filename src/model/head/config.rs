@@ -3,10 +3,12 @@
 
 use serde_json::Value;
 
+use super::assistant::AssistantConfig;
 use super::eagle3::Eagle3Config;
 use super::kind::FusionKind;
 use super::misfit::Misfit;
 use super::mtp::MtpConfig;
+use crate::kernels::Format;
 use crate::model::hf_fields::Fields;
 use crate::model::{Config, ConfigError, FeatureSource, RopeScaling};
 
@@ -27,6 +29,8 @@ pub struct HeadConfig {
     pub eagle3: Option<Eagle3Config>,
     /// What is known of a head in its target's file.
     pub mtp: Option<MtpConfig>,
+    /// What is known of an assistant.
+    pub assistant: Option<AssistantConfig>,
 }
 
 impl HeadConfig {
@@ -38,11 +42,11 @@ impl HeadConfig {
     /// supported.
     pub fn of_kind(json: &Value, kind: FusionKind) -> Result<Self, ConfigError> {
         match kind {
-            FusionKind::Dgf | FusionKind::Eagle | FusionKind::Mtp => Self::from_json(json),
             FusionKind::Eagle3 => {
                 let (eagle3, block) = Eagle3Config::from_json(json)?;
                 Ok(Self { eagle3: Some(eagle3), ..Self::from_json(&block)? })
             }
+            _ => Self::from_json(json),
         }
     }
 
@@ -84,7 +88,32 @@ impl HeadConfig {
         let draft_vocab = draft_vocab.filter(|&count| count < body.vocab);
         // Dynamic scaling changes nothing up to the trained length, and rotates again after it.
         let position_limit = dynamic.then_some(body.max_positions);
-        Ok(Self { body, elastic, draft_vocab, position_limit, eagle3: None, mtp: None })
+        Ok(Self { elastic, draft_vocab, position_limit, ..Self::of_body(body) })
+    }
+
+    /// A head with these blocks, which scores all tokens.
+    pub(crate) fn of_body(body: Config) -> Self {
+        Self {
+            body,
+            elastic: false,
+            draft_vocab: None,
+            position_limit: None,
+            eagle3: None,
+            mtp: None,
+            assistant: None,
+        }
+    }
+
+    /// Its kind, if that does not depend on the names of its tensors.
+    pub fn kind(&self) -> Option<FusionKind> {
+        let mtp = self.mtp.as_ref().map(|_| FusionKind::Mtp);
+        mtp.or(self.assistant.as_ref().map(|_| FusionKind::Assistant))
+    }
+
+    /// The format of the largest matrix of a head of such a kind.
+    pub fn format(&self) -> Option<Format> {
+        let mtp = self.mtp.as_ref().map(|own| own.format);
+        mtp.or(self.assistant.as_ref().map(|own| own.format))
     }
 
     /// M: how many blocks the head has.
@@ -104,12 +133,20 @@ impl HeadConfig {
 
     /// H of its target.
     pub(crate) fn target_hidden(&self) -> usize {
-        self.eagle3.as_ref().map_or(self.body.hidden, |eagle3| eagle3.target_hidden)
+        match (&self.eagle3, &self.assistant) {
+            (Some(eagle3), _) => eagle3.target_hidden,
+            (None, Some(assistant)) => assistant.target_hidden,
+            (None, None) => self.body.hidden,
+        }
     }
 
     /// How many numbers the feature in a pair has.
     pub fn feature_width(&self) -> usize {
-        self.eagle3.as_ref().map_or(self.body.hidden, Eagle3Config::feature_width)
+        match (&self.eagle3, &self.assistant) {
+            (Some(eagle3), _) => eagle3.feature_width(),
+            (None, Some(assistant)) => assistant.target_hidden + self.read_width(),
+            (None, None) => self.body.hidden,
+        }
     }
 
     /// What it reads of a target with `layers` layers.
@@ -120,6 +157,7 @@ impl HeadConfig {
         match (&self.eagle3, &self.mtp) {
             (Some(eagle3), _) => eagle3.states(layers).map(FeatureSource::States),
             (None, Some(mtp)) if mtp.before_norm => Ok(FeatureSource::States(vec![layers])),
+            (None, _) if self.assistant.is_some() => Ok(FeatureSource::LastKeysAndValues),
             (None, _) => Ok(FeatureSource::FinalNorm),
         }
     }
@@ -146,7 +184,8 @@ impl HeadConfig {
     /// [`Misfit`] with the figures of both.
     pub(crate) fn fits_target(&self, target: &Config) -> Result<(), Misfit> {
         self.fits(target.hidden, target.vocab)?;
-        self.features(target.layers).map(|_| ())
+        self.features(target.layers)?;
+        if self.assistant.is_some() { self.reads(target) } else { Ok(()) }
     }
 }
 

@@ -4,6 +4,10 @@
 
 use std::sync::Arc;
 
+use super::Candidates;
+use crate::kernels::Pool;
+use crate::speculate::Ranking;
+
 /// The tokens that a head scores: row i of its LM head is for token `tokens()[i]` of the target.
 ///
 /// A smaller vocabulary makes each draft row cheaper. A token outside of it is never proposed, and
@@ -97,6 +101,25 @@ impl DraftVocabulary {
     pub fn contains(&self, token: u32) -> bool {
         self.tokens.binary_search(&token).is_ok()
     }
+}
+
+/// The candidates of each row of `logits`, `[rows, scored]`, of the scored tokens if not of all.
+pub(super) fn ranked(
+    pool: &Pool,
+    logits: &[f32],
+    scored: usize,
+    vocabulary: Option<&DraftVocabulary>,
+    ranking: &Ranking,
+) -> Candidates {
+    let mut candidates = vec![Vec::new(); logits.len() / scored];
+    pool.chunks(&mut candidates, 1, |row, candidates| {
+        let logits = &logits[row * scored..(row + 1) * scored];
+        candidates[0] = match vocabulary.map(DraftVocabulary::tokens) {
+            None => ranking.candidates(logits),
+            Some(tokens) => ranking.candidates_among(logits, |id| tokens[id as usize]),
+        };
+    });
+    candidates
 }
 
 #[cfg(test)]

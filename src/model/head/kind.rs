@@ -15,6 +15,8 @@ pub enum FusionKind {
     Eagle3,
     /// The blocks at the end of a target's own file (method.md, MTP heads).
     Mtp,
+    /// Gemma 4's assistant (method.md, Assistants).
+    Assistant,
 }
 
 impl FusionKind {
@@ -46,7 +48,13 @@ impl FusionKind {
             Self::Eagle => "EAGLE",
             Self::Eagle3 => "EAGLE-3",
             Self::Mtp => "MTP",
+            Self::Assistant => "assistant",
         }
+    }
+
+    /// Whether only the CPU runs it.
+    pub fn only_cpu(self) -> bool {
+        matches!(self, Self::Mtp | Self::Assistant)
     }
 
     /// Whether it reads tapped states of the target instead of its features, and so has its own

@@ -6,6 +6,7 @@
 //! kernels, [`GpuHead`] on a GPU. The trainer computes the same with gradients
 //! ([`DraftNet`](crate::train::DraftNet)), which is also the reference in tests.
 
+mod assistant;
 mod backend;
 mod config;
 mod draft_vocab;
@@ -21,6 +22,7 @@ mod packed_head;
 mod shared_tables;
 mod weights;
 
+pub use assistant::{AssistantConfig, AssistantHead};
 pub use backend::{Candidates, FeatureOrigin, HeadBackend, Pairs, TREE_ROWS};
 pub use config::HeadConfig;
 pub use draft_vocab::DraftVocabulary;

@@ -6,8 +6,8 @@ use candle_core::{Device, Tensor};
 use super::pack::{PackedFusion, encoded, on_cpu};
 use super::packed_head::HeadParts;
 use super::shared_tables::rows_of;
-use super::{DraftPrecision, HeadConfig, HeadError, HeadWeights, SharedTables};
-use crate::kernels::{Format, Matrix};
+use super::{DraftPrecision, DraftVocabulary, HeadConfig, HeadError, HeadWeights, SharedTables};
+use crate::kernels::{Format, Matrix, Pool};
 use crate::model::cpu::layer::NormWeights;
 use crate::model::cpu::packer::Packer;
 use crate::model::weights::NORM;
@@ -42,14 +42,7 @@ pub(super) struct MtpFusion<M = Matrix> {
 impl HeadConfig {
     /// A head in a target's file; `body` is its block.
     pub fn of_target(body: Config, mtp: MtpConfig) -> Self {
-        Self {
-            body,
-            elastic: false,
-            draft_vocab: None,
-            position_limit: None,
-            eagle3: None,
-            mtp: Some(mtp),
-        }
+        Self { mtp: Some(mtp), ..Self::of_body(body) }
     }
 }
 
@@ -87,12 +80,22 @@ pub(super) fn parts(
     let draft_vocab = weights.draft_vocab.clone();
     if let Some(scored) = &draft_vocab {
         let all = lm_head.as_ref().unwrap_or(&shared.lm_head);
-        let rows = rows_of(all, scored.tokens());
-        let rows = Tensor::from_vec(rows, (scored.len(), h), &Device::Cpu)?;
-        lm_head = Some(on_cpu(pool, &encoded(&rows, precision)?)?);
+        lm_head = Some(scored_rows(all, scored, pool, precision)?);
     }
     let fusion = PackedFusion::Mtp(Box::new(fusion));
     Ok(HeadParts { fusion, layers: vec![layer], embedding, lm_head, draft_vocab })
+}
+
+/// The rows of an LM head that score these tokens.
+pub(super) fn scored_rows(
+    lm_head: &Matrix,
+    scored: &DraftVocabulary,
+    pool: &Pool,
+    precision: DraftPrecision,
+) -> Result<Matrix, HeadError> {
+    let rows = rows_of(lm_head, scored.tokens());
+    let rows = Tensor::from_vec(rows, (scored.len(), lm_head.inputs()), &Device::Cpu)?;
+    on_cpu(pool, &encoded(&rows, precision)?)
 }
 
 impl From<WeightError> for HeadError {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::backend::{FeatureOrigin, by_head, feature_of};
+use super::draft_vocab::ranked;
 use super::mtp;
 use super::pack::{self, Eagle3Fusion, Encoded, HeadPacker, PackedFusion, on_cpu};
 use super::{
@@ -194,7 +195,6 @@ impl PackedHead {
         let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
         let count = self.outputs.len() / config.hidden;
         let scored = self.lm_head.outputs();
-        let draft_vocab = self.draft_vocab.as_ref().map(DraftVocabulary::tokens);
         let caches = std::slice::from_mut(cache);
         let mut blocks = CpuBlocks::begin(config, pool, caches, scratch, timing);
         let HeadBuffers { normed, logits, .. } = buffers;
@@ -209,15 +209,7 @@ impl PackedHead {
         };
         blocks.products(outputs, &mut [(&self.lm_head, &mut *logits)]);
         config.block.finish_logits(pool, logits);
-        let mut candidates = vec![Vec::new(); count];
-        pool.chunks(&mut candidates, 1, |row, candidates| {
-            let logits = &logits[row * scored..(row + 1) * scored];
-            candidates[0] = match draft_vocab {
-                None => ranking.candidates(logits),
-                Some(tokens) => ranking.candidates_among(logits, |id| tokens[id as usize]),
-            };
-        });
-        candidates
+        ranked(pool, logits, scored, self.draft_vocab.as_ref(), ranking)
     }
 }
 

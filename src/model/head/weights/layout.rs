@@ -62,7 +62,7 @@ pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usi
             return layout;
         }
         // Its tensors are the target's.
-        FusionKind::Mtp => return layout,
+        FusionKind::Mtp | FusionKind::Assistant => return layout,
     }
     for block in 0..body.layers {
         let at = block_name(kind, block);
@@ -139,7 +139,7 @@ pub(in crate::model::head) const QK: [&str; 2] = ["q", "k"];
 pub(in crate::model::head) fn block_name(kind: FusionKind, block: usize) -> String {
     match kind {
         FusionKind::Eagle3 => "midlayer".to_owned(),
-        FusionKind::Dgf | FusionKind::Eagle | FusionKind::Mtp => format!("layers.{block}"),
+        _ => format!("layers.{block}"),
     }
 }
 

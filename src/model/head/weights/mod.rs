@@ -69,17 +69,18 @@ pub struct HeadWeights {
 }
 
 impl HeadWeights {
-    /// Reads the head's tensors from `source`; those of a head in its target's file are read there
-    /// ([`PackedHead::of_target`](super::PackedHead::of_target)). Prefixes left by training
+    /// Reads the head's tensors from `source`; those of a head in its target's file and of an
+    /// assistant are read when it is packed
+    /// ([`PackedHead::of_target`](super::PackedHead::of_target),
+    /// [`AssistantHead::new`](super::AssistantHead::new)). Prefixes left by training
     /// frameworks (`module.`, `model.`) are stripped.
     ///
     /// # Errors
     /// [`HeadError::Weights`] names at once every tensor that is missing, unknown or misshapen;
     /// [`HeadError::Unreadable`] if one that fits cannot be read.
     pub fn load(config: &HeadConfig, source: &dyn TensorSource) -> Result<Self, HeadError> {
-        if config.mtp.is_some() {
+        if let Some(kind) = config.kind() {
             let config = config.clone();
-            let kind = FusionKind::Mtp;
             return Ok(Self { config, kind, tensors: BTreeMap::new(), draft_vocab: None });
         }
         let (kind, names) = checked(config, source)?;
