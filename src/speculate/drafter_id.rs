@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DrafterId {
-    /// The target's draft head (DGF, EAGLE or MTP).
+    /// The target's draft head.
     Head,
     /// A DFlash drafter.
     Dflash,
@@ -34,11 +34,13 @@ pub enum DrafterId {
     Auto,
     /// Nothing is drafted.
     None,
+    /// Only of a token: an MTP head or Gemma 4's assistant, which is a draft head among drafters.
+    Mtp,
 }
 
 impl DrafterId {
     /// Every drafter in the order of its variants, with its name and what it needs.
-    const ROWS: [(Self, &'static str, &'static str); 13] = [
+    const ROWS: [(Self, &'static str, &'static str); 14] = [
         (Self::Head, "head", "a draft head"),
         (Self::Dflash, "dflash", "a DFlash drafter"),
         (Self::SmallModel, "small model", "a small model"),
@@ -52,6 +54,7 @@ impl DrafterId {
         (Self::Context, "context", ""),
         (Self::Auto, "auto", ""),
         (Self::None, "none", ""),
+        (Self::Mtp, "mtp", ""),
     ];
 
     /// Every drafter.

@@ -106,6 +106,8 @@ mod tests {
         let earlier = serde_json::from_str::<Sources>(r#"["small","rest"]"#).unwrap();
         let names: Vec<&str> = earlier.iter().map(|source| source.name()).collect();
         assert_eq!(names, ["small model", "retrieval"]);
+        let mtp = serde_json::to_string(&Sources::of(DrafterId::Mtp)).unwrap();
+        assert_eq!(mtp, r#"["mtp"]"#);
     }
 
     #[test]

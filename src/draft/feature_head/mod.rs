@@ -247,7 +247,10 @@ impl Drafter for FeatureHead {
     }
 
     fn source(&self) -> Option<DrafterId> {
-        Some(DrafterId::Head)
+        Some(match self.kind {
+            FusionKind::Mtp | FusionKind::Assistant => DrafterId::Mtp,
+            _ => DrafterId::Head,
+        })
     }
 
     fn depths(&self) -> Depths {
