@@ -16,6 +16,7 @@ use crate::library::{
     catalogue, find, model_at, named,
 };
 use crate::model::ModelEngine;
+use crate::model::head::FusionKind;
 use crate::printable::{json_line, printable_line, shell_word};
 use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit};
 
@@ -89,11 +90,10 @@ fn list(
     let row = |Expected { model, forecast }: &Expected<'_>| {
         let forecast = forecast.as_ref();
         let best = forecast.and_then(|forecast| forecast.drafts.first());
-        let kind = match engine(model) {
-            _ if model.is_head() => "draft head".to_owned(),
+        let kind = drafter_kind(model).unwrap_or_else(|| match engine(model) {
             Some(ModelEngine::Candle) => format!("{}, candle", type_of(model)),
             _ => type_of(model).to_owned(),
-        };
+        });
         vec![
             cell(&model.located.name),
             bytes(model.located.bytes),
@@ -182,6 +182,16 @@ fn details(expected: &Expected<'_>, forecaster: &Forecaster) -> String {
             );
             row("draft head", &shape);
         }
+        Some(Runs::Dflash(config)) => {
+            let shape = format!(
+                "{}, {} tokens per pass, for a target of width {} and {} tokens",
+                config.name(),
+                config.levels(),
+                config.target_hidden,
+                config.body.vocab
+            );
+            row("drafter", &shape);
+        }
         None => {}
     }
     if let Some(problem) = model.problem() {
@@ -265,6 +275,16 @@ fn engine(model: &ModelEntry) -> Option<ModelEngine> {
     match model.facts.runs {
         Some(Runs::Model { engine, .. }) => Some(engine),
         _ => None,
+    }
+}
+
+/// What kind of drafter it is; `None` if it is a language model.
+fn drafter_kind(model: &ModelEntry) -> Option<String> {
+    match model.facts.runs.as_ref()? {
+        Runs::Head { fusion: FusionKind::Assistant, .. } => Some("assistant".to_owned()),
+        Runs::Head { .. } => Some("draft head".to_owned()),
+        Runs::Dflash(config) => Some(format!("{} drafter", config.name())),
+        Runs::Model { .. } => None,
     }
 }
 

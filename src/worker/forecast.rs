@@ -7,7 +7,7 @@ use crate::hardware::{Machine, Memory};
 use crate::kernels::{KvCache, KvFormat, Pool, Roofline};
 use crate::library::{CataloguePair, ModelEntry, PairDraft, Runs, Store, bundled_drafts};
 use crate::load::Repacking;
-use crate::load::sizes::{FOUR_BITS, of_head, of_small};
+use crate::load::sizes::{FOUR_BITS, of_dflash, of_head, of_small};
 use crate::model::{Config, ModelEngine};
 use crate::plan::{
     CostInputs, DraftSize, Measured, Prefer, SearchSpace, TargetSize, Throughput, TreeOverrides,
@@ -176,6 +176,11 @@ impl Forecaster {
             Runs::Head { config: head, fusion } => {
                 head.fits_target(config).ok()?;
                 Some(of_head(head, *fusion, config.tied_head, FOUR_BITS))
+            }
+            Runs::Dflash(drafter) => {
+                drafter.fits_target(config).ok()?;
+                let bytes = FOUR_BITS * drafter.weights() as f64;
+                Some(of_dflash(drafter, bytes as u64))
             }
             Runs::Model { engine: ModelEngine::Candle, .. } => None,
             Runs::Model { config: small, pass_bytes, .. } => {

@@ -6,10 +6,11 @@ use std::path::Path;
 use super::config::{config, mtp};
 use super::file::{GgufFile, TensorEntry};
 use super::values::Value;
-use super::{GgufTensors, read, title, vocabulary};
+use super::{GgufTensors, assistant, dflash, read, title, vocabulary};
 use crate::library::sizes::{self, pass_bytes};
 use crate::library::{Facts, LibraryError, Runs};
 use crate::model::ModelEngine;
+use crate::model::head::FusionKind;
 
 /// Reads the header of a file, together with its other shards.
 pub(in crate::library) fn facts(path: &Path) -> Facts {
@@ -33,6 +34,12 @@ pub(in crate::library) fn facts(path: &Path) -> Facts {
 
 /// How a file is run, if it can be; notes whether it also holds a head.
 fn runs(file: GgufFile, has_head: &mut bool) -> Result<Runs, LibraryError> {
+    if let Some(config) = assistant::config(&file)? {
+        return Ok(Runs::Head { config: Box::new(config), fusion: FusionKind::Assistant });
+    }
+    if let Some(config) = dflash::config(&file)? {
+        return Ok(Runs::Dflash(Box::new(config)));
+    }
     let (config, architecture) = config(&file)?;
     vocabulary::model(&file)?;
     *has_head = mtp(&file, architecture, &config).is_some();

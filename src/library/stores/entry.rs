@@ -95,9 +95,9 @@ impl ModelEntry {
         }
     }
 
-    /// Whether it is a draft head.
+    /// Whether it is a draft head or a DFlash drafter.
     pub fn is_head(&self) -> bool {
-        matches!(self.facts.runs, Some(Runs::Head { .. }))
+        matches!(self.facts.runs, Some(Runs::Head { .. } | Runs::Dflash(_)))
     }
 
     /// Why this program cannot open it, and what to do; `None` if it can.

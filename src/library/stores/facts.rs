@@ -10,7 +10,7 @@ use crate::library::safetensors::Tensors;
 use crate::library::sizes::{self, Size, pass_bytes};
 use crate::library::tokenizer::Fingerprint;
 use crate::model::head::{FusionKind, HeadConfig, TensorSource};
-use crate::model::{Config, ModelEngine};
+use crate::model::{Config, DflashConfig, ModelEngine};
 
 /// What the headers of a model's files say. What is unknown is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,6 +56,8 @@ pub enum Runs {
         /// Its fusion.
         fusion: FusionKind,
     },
+    /// As a DFlash drafter.
+    Dflash(Box<DflashConfig>),
 }
 
 impl Facts {

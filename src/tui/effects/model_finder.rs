@@ -255,6 +255,7 @@ fn goes_with(model: &ModelEntry, target: &ModelEntry) -> bool {
     };
     match &model.facts.runs {
         Some(Runs::Head { config: head, .. }) => head.fits_target(config).is_ok(),
+        Some(Runs::Dflash(drafter)) => drafter.fits_target(config).is_ok(),
         Some(Runs::Model { engine: ModelEngine::Candle, .. }) => false,
         Some(Runs::Model { pass_bytes, .. }) => {
             let vocabulary = &model.facts.vocabulary;
