@@ -5,6 +5,7 @@ mod blob;
 mod bundled;
 mod catalogue;
 mod datastore;
+mod drafts;
 mod error;
 mod fingerprint;
 mod folder;
@@ -18,6 +19,7 @@ mod own_head;
 mod packed;
 mod pickle;
 mod pickle_check;
+mod published_dflash;
 mod safetensors;
 mod sampling;
 mod shard_names;
@@ -34,6 +36,7 @@ use sizes::Weight;
 pub(crate) use blob::Blob;
 pub use catalogue::{CataloguePair, PairDraft, catalogue, pair};
 pub use datastore::{Datastore, text_tokens};
+pub use drafts::{DflashFiles, DraftFiles, HeadFiles, check_fit, open_draft, open_head};
 pub use error::LibraryError;
 pub use fingerprint::{TargetDifference, TargetFingerprint};
 pub use hub::{DownloadProgress, Hub, HubError, HubId, Patience, PinnedFile, PinnedFiles};
@@ -41,10 +44,7 @@ pub use ngrams::{
     NGRAMS_END, NgramFile, NgramHeader, NgramOwner, find_ngrams, ngrams_folder, open_ngrams,
     write_ngrams,
 };
-pub use open::{
-    DflashFiles, HeadFiles, check_fit, open_dflash, open_head, open_reference, open_small,
-    open_target, shared_vocabulary,
-};
+pub use open::{open_reference, open_small, open_target, shared_vocabulary};
 pub use own_head::{OwnHead, made_for, made_for_another, own_head};
 pub use packed::{PackedWeights, packed_cache};
 pub use sampling::Recommended;

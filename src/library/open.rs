@@ -1,82 +1,21 @@
-//! From what the user named to a model that can be built: target, small model or draft head. It
-//! must never read weights.
+//! From what the user named to a model that can be built: target or small model. It must never read
+//! weights.
 
-use std::collections::HashMap;
-use std::path::Path;
-
-use candle_core::DType;
 use serde_json::Value;
 
 use super::folder::{Folder, json};
 use super::hf_names::NamedTensors;
 use super::hub::{DownloadProgress, Hub};
-use super::pickle::PickledTensors;
 use super::safetensors::Tensors;
 use super::target::{check_vocabulary, detail, end_tokens};
 use super::titles::{HeaderName, title, with_size};
 use super::{LibraryError, Recommended, Spec, TargetFiles, Tokenizer, bundled, gguf, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
-use crate::kernels::Format;
-use crate::model::head::{FusionKind, HeadConfig, MTP, MtpConfig, TensorSource};
-use crate::model::{
-    CandleFiles, Config, DflashConfig, ModelEngine, PieceKind, SharedVocabulary, WeightSource,
-};
+use crate::model::head::{HeadConfig, MTP, MtpConfig};
+use crate::model::{CandleFiles, Config, ModelEngine, PieceKind, SharedVocabulary, WeightSource};
 use crate::printable::printable_line;
 
-const FETCH_ALL: &str = "download all files of the model into this folder";
-
-/// A draft head, ready to be built.
-pub struct HeadFiles {
-    /// Shape and constants.
-    pub config: HeadConfig,
-    /// Its tensors by the names in its file; none if they are in its target's file or in `weights`.
-    pub tensors: Box<dyn TensorSource + Send>,
-    /// Those of an assistant.
-    pub weights: Option<Box<dyn WeightSource + Send>>,
-    /// File or folder, for messages.
-    pub name: String,
-}
-
-impl HeadFiles {
-    /// The head in the files of `target`, if there is one.
-    pub fn in_target(target: &TargetFiles) -> Option<Self> {
-        let config = target.mtp.clone()?;
-        let name = format!("the MTP head of {}", target.name);
-        Some(Self { config, tensors: Box::new(HashMap::new()), weights: None, name })
-    }
-
-    /// What kind of head it is; `None` if it is none.
-    pub fn kind(&self) -> Option<FusionKind> {
-        let of_tensors = || FusionKind::of(self.tensors.names().iter().map(String::as_str));
-        self.config.kind().or_else(of_tensors)
-    }
-
-    /// The format of its weights, taken from one of its norms, which are short.
-    pub fn stored(&self) -> Format {
-        if let Some(format) = self.config.format() {
-            return format;
-        }
-        let names = self.tensors.names();
-        let norm = names.iter().find(|name| name.ends_with("norm.weight"));
-        match norm.and_then(|name| self.tensors.tensor(name).ok()).map(|norm| norm.dtype()) {
-            Some(DType::F32) => Format::F32,
-            Some(DType::BF16) => Format::BF16,
-            _ => Format::F16,
-        }
-    }
-}
-
-/// A DFlash drafter, ready to be built.
-pub struct DflashFiles {
-    /// Shape and constants.
-    pub config: DflashConfig,
-    /// Its tensors.
-    pub weights: Box<dyn WeightSource + Send>,
-    /// File or folder, for messages.
-    pub name: String,
-    /// Bytes of its weights in the file.
-    pub bytes: u64,
-}
+pub(super) const FETCH_ALL: &str = "download all files of the model into this folder";
 
 /// Opens a target; `report` receives a download's progress.
 ///
@@ -126,62 +65,6 @@ pub fn open_small(
             small.name
         ))),
     }
-}
-
-/// Opens a draft head; `report` receives a download's progress.
-///
-/// # Errors
-/// [`LibraryError`] with the file, the value and what to do.
-pub fn open_head(
-    spec: &Spec,
-    report: &mut dyn FnMut(&DownloadProgress),
-) -> Result<HeadFiles, LibraryError> {
-    match spec {
-        Spec::Bundled => head_in(&bundled::HEAD),
-        Spec::Folder(path) => head_in(&Folder::Disk(path.clone())),
-        Spec::Gguf(path) => {
-            gguf::open_assistant(path)?.map_or_else(|| Err(no_head_in_gguf(path)), Ok)
-        }
-        Spec::Hub(id) => {
-            let mut head = head_in(&Folder::Disk(Hub::from_env()?.head(id, report)?))?;
-            head.name = id.to_string();
-            Ok(head)
-        }
-    }
-}
-
-/// Opens a DFlash drafter; `None` if the model is something else.
-///
-/// # Errors
-/// [`LibraryError`] with the file, the value and what to do.
-pub fn open_dflash(spec: &Spec) -> Result<Option<DflashFiles>, LibraryError> {
-    match spec {
-        Spec::Gguf(path) => gguf::open_dflash(path),
-        _ => Ok(None),
-    }
-}
-
-/// Why no draft head can be opened from a GGUF file: it holds a language model, or cannot be read.
-fn no_head_in_gguf(path: &Path) -> LibraryError {
-    if let Err(unreadable @ LibraryError::Io { .. }) = gguf::read(path) {
-        return unreadable;
-    }
-    let given = path.display().to_string();
-    if gguf::facts(path).runs.is_some() {
-        return LibraryError::NotAHead { given };
-    }
-    let reason = "a draft head is a folder with config.json and model.safetensors or \
-                  pytorch_model.bin, and this GGUF file is not a language model either";
-    LibraryError::Spec { given, reason: reason.to_owned() }
-}
-
-/// Checks that a head was made for a target like this one; called before weights are read.
-///
-/// # Errors
-/// [`LibraryError::Misfit`] with the figures of both.
-pub fn check_fit(target: &Config, head: &HeadFiles) -> Result<(), LibraryError> {
-    let misfit = |source| LibraryError::Misfit { origin: head.name.clone(), source };
-    head.config.fits_target(target).map_err(misfit)
 }
 
 /// What the vocabularies of a target and a small model have in common. Their tokens that begin a
@@ -299,35 +182,6 @@ pub fn open_reference(spec: &Spec) -> Result<Option<CandleFiles>, LibraryError> 
             open_reference(&if path.is_dir() { Spec::Folder(path) } else { Spec::Gguf(path) })
         }
     }
-}
-
-pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
-    let file = folder.need("config.json", FETCH_ALL)?;
-    let settings = json(&file)?;
-    let architecture = settings["architectures"][0].as_str().unwrap_or_default();
-    if architecture.starts_with("DFlash") || !settings["dflash_config"].is_null() {
-        let remedy = "convert it to a GGUF file with llama.cpp and name that";
-        return Err(LibraryError::unsupported(
-            file.name(),
-            "the model",
-            "a DFlash drafter",
-            remedy,
-        ));
-    }
-    let tensors: Box<dyn TensorSource + Send> = match Tensors::open(folder)? {
-        Some(tensors) => Box::new(tensors),
-        None => Box::new(PickledTensors::open(folder)?),
-    };
-    // If it is not a head at all, this is reported when its tensors are read.
-    let names = tensors.names();
-    let kind = FusionKind::of(names.iter().map(String::as_str));
-    let embeds = names.iter().any(|name| name == "model.embed_tokens.weight");
-    if kind.is_none() && embeds && Config::from_hf_json(&settings).is_ok() {
-        return Err(LibraryError::NotAHead { given: folder.name() });
-    }
-    let kind = kind.unwrap_or(FusionKind::Eagle);
-    let config = HeadConfig::of_kind(&settings, kind).map_err(LibraryError::config(file.name()))?;
-    Ok(HeadFiles { config, tensors, weights: None, name: folder.name() })
 }
 
 /// The model's template: in its own file, otherwise in `tokenizer_config.json`, otherwise a

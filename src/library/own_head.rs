@@ -6,9 +6,9 @@ use std::cell::LazyCell;
 use std::path::Path;
 
 use super::bundled;
+use super::drafts::head_in;
 use super::fingerprint::TargetFingerprint;
 use super::folder::{Folder, json};
-use super::open::head_in;
 use super::{HeadFiles, LibraryError, TargetFiles};
 use crate::files::{Access, atomic_write, paths_in, user_dirs};
 

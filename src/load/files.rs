@@ -8,7 +8,9 @@ use super::repack::Repacking;
 use super::sizes;
 use crate::hardware::Machine;
 use crate::kernels::{Format, Matrix};
-use crate::library::{self, DflashFiles, HeadFiles, LibraryError, Recommended, Spec, TargetFiles};
+use crate::library::{
+    self, DflashFiles, DraftFiles, HeadFiles, LibraryError, Recommended, Spec, TargetFiles,
+};
 use crate::model::head::FusionKind;
 use crate::settings::{HeadChoice, Settings};
 
@@ -76,21 +78,22 @@ impl ModelFiles {
                 let mut all = Vec::new();
                 for name in names {
                     let spec = named(name)?;
-                    if let Some(files) = library::open_dflash(&spec)? {
-                        let origin = files.name.clone();
-                        let fits = files.config.fits_target(&target.config);
-                        fits.map_err(|source| LibraryError::Misfit { origin, source })?;
-                        dflash = Some(files);
-                        continue;
-                    }
-                    let files = match library::open_head(&spec, &mut fetching) {
+                    match library::open_draft(&spec, &mut fetching) {
                         // As the user typed it: a store may call the file by its hash.
                         Err(LibraryError::NotAHead { .. }) => {
                             return Err(LibraryError::NotAHead { given: name.clone() }.into());
                         }
-                        opened => opened?,
-                    };
-                    all.push((spec, NamedHead { given: Some(name.clone()), files }));
+                        Err(error) => return Err(error.into()),
+                        Ok(DraftFiles::Dflash(files)) => {
+                            let origin = files.name.clone();
+                            let fits = files.config.fits_target(&target.config);
+                            fits.map_err(|source| LibraryError::Misfit { origin, source })?;
+                            dflash = Some(files);
+                        }
+                        Ok(DraftFiles::Head(files)) => {
+                            all.push((spec, NamedHead { given: Some(name.clone()), files }));
+                        }
+                    }
                 }
                 let count = all.len();
                 if dflash.is_some() {

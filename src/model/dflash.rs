@@ -2,7 +2,7 @@
 //! the target and drafts. It must not depend on how a file spells it.
 
 use super::head::Misfit;
-use super::{Config, FeatureSource};
+use super::{Config, ConfigError, FeatureSource};
 
 /// Shape and constants of a DFlash drafter.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,35 @@ pub struct DflashConfig {
     pub selector: Option<[usize; 2]>,
 }
 
+/// The most rows of a pass; published drafters have 16.
+const MOST_ROWS: usize = 256;
+
 impl DflashConfig {
+    /// Checks that the numbers fit together.
+    ///
+    /// # Errors
+    /// [`ConfigError`] on the first field that is wrong.
+    pub(crate) fn checked(self) -> Result<Self, ConfigError> {
+        ConfigError::unless_within("block_size", self.rows, 2..=MOST_ROWS)?;
+        let states = format!("{:?} for states of width {}", self.states, self.target_hidden);
+        let reason = "it must list layers in rising order, one for each equal part of the inputs \
+                      of `fc.weight`";
+        let sound = self.states.is_sorted_by(|a, b| a < b)
+            && !self.states.is_empty()
+            && self.target_hidden > 0;
+        ConfigError::unless(sound, "target_layers", states, reason)?;
+        let reason = format!("it must be one of the {} tokens", self.body.vocab);
+        let sound = (self.mask as usize) < self.body.vocab;
+        ConfigError::unless(sound, "mask_token_id", self.mask, reason)?;
+        let [taps, groups] = self.convolution.unwrap_or([1, 1]);
+        let reason = "a kernel must be no larger than a block, and a group no larger than a row";
+        let sound = taps <= self.rows && groups > 0;
+        ConfigError::unless(sound, "conv_kernel_size", taps, reason)?;
+        let sound = self.windows.iter().all(|&window| window != Some(0));
+        ConfigError::unless(sound, "sliding_window", 0, "it must be positive")?;
+        Ok(self)
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         match (self.markov, self.selector) {

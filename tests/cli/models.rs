@@ -8,8 +8,9 @@ use dovetail::kernels::{Format, random_row};
 use serde_json::{Value, json};
 
 use crate::support::gguf;
+use crate::support::golden::golden;
 use crate::support::hub::{Manners, Server};
-use crate::support::library::{DEMO, copy_folder};
+use crate::support::library::{DEMO, arch_file, copy_folder};
 use crate::support::program::{Home, assert_has, ends};
 
 /// A home folder with a model folder, and an Ollama store with one model and one that has
@@ -103,6 +104,34 @@ fn one_model_is_shown_in_full_and_a_wrong_name_is_answered_with_near_ones() {
         let said = format!("`{draft}` is a language model");
         home.refuses(3, &args, &[&said, "--draft-model"]);
     }
+}
+
+#[test]
+fn drafters_are_listed_by_their_kind() {
+    let home = home();
+    for name in ["dflash", "dspark", "gemma4-assistant"] {
+        let path = home.path().join(format!("my models/{name}.gguf"));
+        fs::copy(golden(&format!("drafters2026/{name}.gguf")), path).unwrap();
+    }
+    let gemma = home.path().join("my models/gemma.gguf");
+    fs::copy(arch_file("gemma4.gguf"), gemma).unwrap();
+    let (out, _) = home.ran(0, &["models"]);
+    for (name, kind) in
+        [("dflash ", "DFlash drafter"), ("dspark ", "DSpark drafter"), ("gemma4-", "assistant")]
+    {
+        let line = out.lines().find(|line| line.trim_start().starts_with(name));
+        assert!(line.is_some_and(|line| line.contains(kind)), "{name}: {out}");
+    }
+    let (out, _) = home.ran(0, &["models", "dflash"]);
+    assert!(out.contains("DFlash, 5 tokens per pass, for a target of width 64"), "{out}");
+    let (out, _) = home.ran(0, &["models", "gemma4-assistant"]);
+    assert!(out.contains("assistant, 2 blocks, for a target of width 64"), "{out}");
+    let target = home.json(&["models", "gemma", "--json"]);
+    let drafts = target["drafts"].as_array().unwrap();
+    let drafts = drafts.iter().map(|draft| (draft["name"].as_str().unwrap(), &draft["head"]));
+    let head = Value::Bool(true);
+    assert!(drafts.clone().any(|draft| draft == ("gemma4-assistant", &head)), "{target}");
+    assert!(drafts.clone().all(|(name, _)| name != "dflash"), "{target}");
 }
 
 #[test]

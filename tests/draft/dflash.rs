@@ -1,13 +1,17 @@
 //! DFlash, DSpark and DFlash-2 drafters against llama.cpp's numbers, over two rounds, and what is
 //! in their caches after every kind of round.
 
-use crate::support::dflash::{CONTEXT, DflashCase, dflash_path};
+use std::collections::HashMap;
+
+use crate::support::dflash::{CONTEXT, DFLASH, DflashCase, dflash_path, open_dflash};
 use crate::support::golden::assert_close;
-use crate::support::library::{arch, open_head, refusal, spec};
+use crate::support::library::{arch, change_json, open_head, refusal, spec};
+use candle_core::{Device, Tensor};
 use dovetail::draft::{Budget, DraftRequest, Drafter};
-use dovetail::library::{Spec, open_dflash};
+use dovetail::library::Spec;
 use dovetail::model::{Config, CpuDflash, Target};
 use dovetail::speculate::{Ranking, Shape, Tree, top_log_probs};
+use serde_json::{Value, json};
 
 /// As the recordings' README requires.
 const LOGITS: f32 = 1e-4;
@@ -79,22 +83,26 @@ fn assert_round(case: &DflashCase, round: &str, model: &mut CpuDflash) {
 #[test]
 fn two_rounds_are_llama_cpp_s() {
     for case in DflashCase::all() {
-        let mut model = case.model();
-        model.inject(&case.floats("r1.features"));
-        for layer in 0..2 {
-            let (keys, values) = model.keys_and_values(layer);
-            let recorded = |part: &str| case.floats(&format!("r1.cache_{part}_numpy.{layer}"));
-            assert_close(case.name, &keys, &recorded("k"), LOGITS);
-            assert_close(case.name, &values, &recorded("v"), LOGITS);
-        }
-        assert_round(&case, "r1", &mut model);
-        assert_eq!(model.len(), 24, "a draft leaves nothing in the cache");
-        // All verified rows go in, then the rejected ones are dropped.
-        model.inject(&case.floats("r2.features"));
-        assert_eq!(model.len(), 29);
-        model.truncate(25 + case.tokens("r2.accepted")[0] as usize);
-        assert_round(&case, "r2", &mut model);
+        assert_two_rounds(&case);
     }
+}
+
+fn assert_two_rounds(case: &DflashCase) {
+    let mut model = case.model();
+    model.inject(&case.floats("r1.features"));
+    for layer in 0..2 {
+        let (keys, values) = model.keys_and_values(layer);
+        let recorded = |part: &str| case.floats(&format!("r1.cache_{part}_numpy.{layer}"));
+        assert_close(case.name, &keys, &recorded("k"), LOGITS);
+        assert_close(case.name, &values, &recorded("v"), LOGITS);
+    }
+    assert_round(case, "r1", &mut model);
+    assert_eq!(model.len(), 24, "a draft leaves nothing in the cache");
+    // All verified rows go in, then the rejected ones are dropped.
+    model.inject(&case.floats("r2.features"));
+    assert_eq!(model.len(), 29);
+    model.truncate(25 + case.tokens("r2.accepted")[0] as usize);
+    assert_round(case, "r2", &mut model);
 }
 
 /// The target gives the recorded states, in a prompt and in a verified tree.
@@ -241,18 +249,130 @@ fn a_block_longer_than_the_rest_of_the_context_drafts() {
     }
 }
 
-#[test]
-fn a_drafter_that_is_not_converted_is_refused_with_the_remedy() {
+/// The parts of a layer by the names that the model requests, and the published ones.
+const PARTS: [(&str, &str); 15] = [
+    ("input_layernorm.weight", ""),
+    ("post_attention_layernorm.weight", ""),
+    ("self_attn.q_proj.weight", ""),
+    ("self_attn.k_proj.weight", ""),
+    ("self_attn.v_proj.weight", ""),
+    ("self_attn.o_proj.weight", ""),
+    ("self_attn.q_norm.weight", ""),
+    ("self_attn.k_norm.weight", ""),
+    ("mlp.gate_proj.weight", ""),
+    ("mlp.up_proj.weight", ""),
+    ("mlp.down_proj.weight", ""),
+    ("attn_conv_base", "attention_conv.base_kernel"),
+    ("attn_conv_proj.weight", "attention_conv.kernel_projection.weight"),
+    ("ffn_conv_base", "mlp_conv.base_kernel"),
+    ("ffn_conv_proj.weight", "mlp_conv.kernel_projection.weight"),
+];
+
+/// The same of all other tensors.
+const OTHERS: [(&str, &str); 12] = [
+    ("fc.weight", "fc.weight"),
+    ("enc.output_norm.weight", "hidden_norm.weight"),
+    ("model.norm.weight", "norm.weight"),
+    ("model.embed_tokens.weight", "embed_tokens.weight"),
+    ("lm_head.weight", "lm_head.weight"),
+    ("markov_w1.weight", "markov_head.markov_w1.weight"),
+    ("markov_w2.weight", "markov_head.markov_w2.weight"),
+    ("conf_proj.weight", "confidence_head.proj.weight"),
+    ("conf_proj.bias", "confidence_head.proj.bias"),
+    ("selector_predecessor.weight", "candidate_selector.predecessor_codebook"),
+    ("selector_successor.weight", "candidate_selector.successor_codebook"),
+    ("selector_hidden.weight", "candidate_selector.hidden_projection.weight"),
+];
+
+/// A recorded drafter as its authors publish such drafters; `prefix` is before every name.
+fn published(case: &DflashCase, prefix: &str) -> tempfile::TempDir {
+    let config = &case.files.config;
+    let weights = &case.files.weights;
+    let mut tensors = HashMap::new();
+    let mut put = |own: &str, published: String| {
+        let Some(raw) = weights.tensor(own) else { return };
+        let values = Tensor::from_vec(raw.values().unwrap(), raw.shape, &Device::Cpu).unwrap();
+        tensors.insert(format!("{prefix}{published}"), values);
+    };
+    for (own, published) in OTHERS {
+        put(own, published.to_owned());
+    }
+    for layer in 0..config.body.layers {
+        for (own, published) in PARTS {
+            let published = if published.is_empty() { own } else { published };
+            put(&format!("model.layers.{layer}.{own}"), format!("layers.{layer}.{published}"));
+        }
+    }
+    if let Some(d2t) = weights.tensor("d2t") {
+        let tokens = d2t.bytes.as_chunks().0.iter().map(|&token| i64::from_le_bytes(token));
+        let offsets: Vec<i64> = tokens.zip(0..).map(|(token, id)| token - id).collect();
+        let offsets = Tensor::from_slice(&offsets, offsets.len(), &Device::Cpu).unwrap();
+        tensors.insert(format!("{prefix}d2t"), offsets);
+    }
+    let body = &config.body;
+    let block = &body.block;
+    let kind = |window: &Option<usize>| match window {
+        Some(_) => "sliding_attention",
+        None => "full_attention",
+    };
+    let [taps, groups] = config.convolution.unwrap_or([0, 1]);
+    let settings = json!({
+        "architectures": ["DFlashDraftModel"], "model_type": "qwen3", "hidden_act": "silu",
+        "is_causal": false, "hidden_size": body.hidden, "intermediate_size": body.intermediate,
+        "num_hidden_layers": body.layers, "num_attention_heads": body.heads,
+        "num_key_value_heads": body.kv_heads, "head_dim": body.head_dim,
+        "rms_norm_eps": body.rms_eps, "vocab_size": body.vocab, "tie_word_embeddings": false,
+        "max_position_embeddings": body.max_positions,
+        "rope_parameters": {"rope_theta": body.rope_theta, "rope_type": "default"},
+        "sliding_window": config.windows.iter().flatten().next(), "use_sliding_window": true,
+        "layer_types": config.windows.iter().map(kind).collect::<Vec<_>>(),
+        "block_size": config.rows,
+        "dflash_config": {
+            "mask_token_id": config.mask,
+            "target_layer_ids": config.states.iter().map(|state| state - 1).collect::<Vec<_>>(),
+            "conv_kernel_size": taps, "conv_group_size": body.hidden / groups,
+            "selector_top_k": config.selector.map(|[_, count]| count),
+            "output_multiplier": 1.0 / block.logit_divisor,
+            "final_logit_softcapping": block.final_softcap,
+            "attention_value_scale": block.attention_out_scale,
+        },
+    });
     let folder = tempfile::tempdir().unwrap();
-    let config = r#"{"architectures": ["DFlashDraftModel"]}"#;
-    std::fs::write(folder.path().join("config.json"), config).unwrap();
-    let error = refusal(open_head(&spec(folder.path())));
-    assert!(error.contains("a DFlash drafter") && error.contains("GGUF"), "{error}");
+    std::fs::write(folder.path().join("config.json"), settings.to_string()).unwrap();
+    candle_core::safetensors::save(&tensors, folder.path().join("model.safetensors")).unwrap();
+    folder
+}
+
+#[test]
+fn published_files_draft_what_the_converted_ones_do() {
+    for (name, prefix) in [("dflash", ""), ("dspark", ""), ("dflash2", "model.")] {
+        let target = DFLASH.into_iter().find(|(other, _)| *other == name).unwrap();
+        let converted = DflashCase::load(target);
+        let folder = published(&converted, prefix);
+        let files = open_dflash(&Spec::Folder(folder.path().to_owned()));
+        assert_eq!(files.config, converted.files.config, "{name}");
+        assert_two_rounds(&DflashCase { files, ..converted });
+        let error = refusal(open_head(&spec(folder.path())));
+        assert!(error.contains("a DFlash drafter") && error.contains("--draft"), "{error}");
+        change_json(folder.path(), "config.json", |json| json["block_size"] = 1.into());
+        let error = refusal(open_head(&spec(folder.path())));
+        assert!(error.contains("`block_size` is 1: it must be between 2 and 256"), "{error}");
+    }
+}
+
+/// Without `is_causal`, the rows of layers with a window see only those before them.
+#[test]
+fn layers_with_a_window_are_causal_unless_the_config_says_otherwise() {
+    let case = DflashCase::load(DFLASH[1]);
+    let folder = published(&case, "");
+    change_json(folder.path(), "config.json", |json| json["is_causal"] = Value::Null);
+    let files = open_dflash(&Spec::Folder(folder.path().to_owned()));
+    assert_eq!(files.config.causal, [true, false]);
 }
 
 #[test]
 fn a_drafter_for_another_target_is_refused_with_the_figures() {
-    let files = open_dflash(&Spec::Gguf(dflash_path("dflash"))).unwrap().unwrap();
+    let files = open_dflash(&Spec::Gguf(dflash_path("dflash")));
     let config = arch("qwen35").config;
     let fits = |change: &dyn Fn(&mut Config)| {
         let mut config = config.clone();
@@ -269,9 +389,7 @@ fn a_drafter_for_another_target_is_refused_with_the_figures() {
     assert!(width.contains("hidden size is 64, but the target's is 32"), "{width}");
     let vocab = told(&|config| config.vocab = 300);
     assert!(vocab.contains("vocabulary size is 267, but the target's is 300"), "{vocab}");
-    assert!(
-        open_dflash(&Spec::Gguf(crate::support::library::arch_file("qwen3.gguf")))
-            .unwrap()
-            .is_none()
-    );
+    let model = Spec::Gguf(crate::support::library::arch_file("qwen3.gguf"));
+    let error = refusal(open_head(&model));
+    assert!(error.contains("is a language model"), "{error}");
 }

@@ -7,7 +7,7 @@ use super::golden::{Tensors, floats, golden, tensors};
 use super::library::{arch, load_files};
 use dovetail::draft::Dflash;
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::library::{DflashFiles, Spec, open_dflash};
+use dovetail::library::{DflashFiles, DraftFiles, Spec, open_draft};
 use dovetail::model::head::SharedTables;
 use dovetail::model::{CpuDflash, CpuTarget, Target};
 
@@ -24,6 +24,13 @@ pub fn dflash_path(name: &str) -> PathBuf {
     golden(&format!("drafters2026/{name}.gguf"))
 }
 
+pub fn open_dflash(spec: &Spec) -> DflashFiles {
+    match open_draft(spec, &mut |_| {}).unwrap_or_else(|error| panic!("{error}")) {
+        DraftFiles::Dflash(files) => files,
+        DraftFiles::Head(files) => panic!("{} is a draft head", files.name),
+    }
+}
+
 /// A drafter as the library opens it, its target, and the recording.
 pub struct DflashCase {
     pub name: &'static str,
@@ -35,7 +42,7 @@ pub struct DflashCase {
 
 impl DflashCase {
     pub fn load((name, target): (&'static str, &'static str)) -> Self {
-        let files = open_dflash(&Spec::Gguf(dflash_path(name))).unwrap().unwrap();
+        let files = open_dflash(&Spec::Gguf(dflash_path(name)));
         let target_files = arch(target);
         files.config.fits_target(&target_files.config).unwrap();
         let shared = SharedTables::of(&load_files(&target_files, CONTEXT, 2));

@@ -6,7 +6,6 @@ use std::path::Path;
 use super::config::config_as;
 use super::file::{GgufFile, TensorEntry};
 use super::names::Named;
-use super::values::Value;
 use super::{GgufTensors, read};
 use crate::kernels::Activation;
 use crate::library::{DflashFiles, LibraryError};
@@ -22,9 +21,6 @@ pub(super) const DFLASH: ArchitectureRow = ArchitectureRow {
     family: Family::Qwen3,
     gguf_layout: RopeLayout::Halves,
 };
-
-/// The most rows of a pass; published drafters have 16.
-const MOST_ROWS: u64 = 256;
 
 /// Whether a tensor is one that only drafters have.
 pub(super) fn is_own(name: &str) -> bool {
@@ -104,30 +100,11 @@ pub(super) fn config(file: &GgufFile) -> Result<Option<DflashConfig>, LibraryErr
     let body = Config { tied_head: false, ..body };
     let body = body.checked().map_err(LibraryError::config(file.name()))?;
     let taps = file.list(&key("target_layers"))?.unwrap_or_default();
-    let states: Vec<usize> =
-        taps.iter().filter_map(Value::as_u64).map(|state| state as usize).collect();
+    let states = taps.iter().map(|state| state.as_u64().map_or(usize::MAX, |x| x as usize));
+    let states: Vec<usize> = states.collect();
     let [_, read] = shape("fc.weight")?.unwrap_or_default();
-    if states.len() != taps.len()
-        || states.is_empty()
-        || !states.is_sorted_by(|a, b| a < b)
-        || !read.is_multiple_of(states.len())
-    {
-        let found = format!("{states:?} for `fc.weight` with {read} inputs");
-        let remedy = "it must list layers in rising order, one for each equal part of the inputs; \
-                      convert the drafter again";
-        return Err(wrong("target_layers", found, remedy));
-    }
-    let rows = file.number(&key("block_size"))?.unwrap_or(0);
-    if !(2..=MOST_ROWS).contains(&rows) {
-        let remedy = "it must be between 2 and 256; convert the drafter again";
-        return Err(wrong("block_size", rows.to_string(), remedy));
-    }
-    let mask = file.number("tokenizer.ggml.mask_token_id")?.map(|mask| mask as u32);
-    let Some(mask) = mask.filter(|&mask| (mask as usize) < body.vocab) else {
-        let remedy = "convert the drafter again, with its tokenizer";
-        let what = "metadata `tokenizer.ggml.mask_token_id` within the vocabulary";
-        return Err(LibraryError::missing(file.name(), what, remedy));
-    };
+    let rows = file.number(&key("block_size"))?.unwrap_or(0) as usize;
+    let mask = file.number("tokenizer.ggml.mask_token_id")?.map_or(u32::MAX, |mask| mask as u32);
     let causal = flag("attention.causal")?;
     if causal.is_none() && window.is_some() {
         tracing::warn!(
@@ -135,28 +112,18 @@ pub(super) fn config(file: &GgufFile) -> Result<Option<DflashConfig>, LibraryErr
             file.name()
         );
     }
-    let convolution = match file.number(&key("conv_kernel_size"))? {
-        None | Some(0) => None,
-        Some(taps) => {
-            let group = file.number(&key("conv_group_size"))?.unwrap_or(16).max(1) as usize;
-            if !body.hidden.is_multiple_of(group) || taps > rows {
-                let found = format!("{group} with `conv_kernel_size` {taps}");
-                let remedy = "it must divide the width, and no kernel is larger than a block";
-                return Err(wrong("conv_group_size", found, remedy));
-            }
-            Some([taps as usize, body.hidden / group])
-        }
-    };
+    let taps = file.number(&key("conv_kernel_size"))?.unwrap_or(0) as usize;
+    let group = file.number(&key("conv_group_size"))?.unwrap_or(16).max(1) as usize;
     let selector = shape("selector_hidden.weight")?.map(|[rank, _]| rank);
     let count = file.number(&key("selector_top_k"))?.unwrap_or(16).clamp(1, 1024) as usize;
     let windows = (0..layers).map(|layer| {
         let window = window.as_ref()?;
         window.layers.get(layer).copied().unwrap_or(false).then_some(window.size)
     });
-    Ok(Some(DflashConfig {
-        target_hidden: read / states.len(),
+    let config = DflashConfig {
+        target_hidden: read / states.len().max(1),
         states,
-        rows: rows as usize,
+        rows,
         mask,
         windows: windows.collect(),
         causal: vec![causal.unwrap_or(false); layers],
@@ -166,8 +133,9 @@ pub(super) fn config(file: &GgufFile) -> Result<Option<DflashConfig>, LibraryErr
         own_tables,
         markov,
         confidence: has("conf_proj.weight") && flag("has_confidence_head")? != Some(false),
-        convolution,
+        convolution: (taps > 0).then_some([taps, body.hidden / group]),
         selector: selector.map(|rank| [rank, count]),
         body,
-    }))
+    };
+    config.checked().map(Some).map_err(LibraryError::config(file.name()))
 }

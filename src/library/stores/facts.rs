@@ -6,6 +6,7 @@ use crate::library::LibraryError;
 use crate::library::folder::{Folder, json};
 use crate::library::hf_names::NamedTensors;
 use crate::library::pickle::PickledTensors;
+use crate::library::published_dflash::{self, is_dflash};
 use crate::library::safetensors::Tensors;
 use crate::library::sizes::{self, Size, pass_bytes};
 use crate::library::tokenizer::Fingerprint;
@@ -83,6 +84,12 @@ impl Facts {
             }
         };
         self.note_size(&size);
+        if let Some(tensors) = tensors.as_ref().filter(|_| is_dflash(&settings)) {
+            let config = published_dflash::config(&settings, tensors);
+            let config = config.map_err(LibraryError::config(file.name()))?;
+            self.runs = Some(Runs::Dflash(Box::new(config)));
+            return Ok(());
+        }
         if let Some(fusion) = fusion {
             let config = HeadConfig::of_kind(&settings, fusion);
             let config = Box::new(config.map_err(LibraryError::config(file.name()))?);

@@ -1,0 +1,168 @@
+//! From what the user named to a draft that can be built: a draft head or a DFlash drafter. It must
+//! never read weights.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use candle_core::DType;
+
+use super::folder::{Folder, json};
+use super::hub::{DownloadProgress, Hub};
+use super::open::FETCH_ALL;
+use super::pickle::PickledTensors;
+use super::published_dflash::open_published;
+use super::safetensors::Tensors;
+use super::{LibraryError, Spec, TargetFiles, bundled, gguf};
+use crate::kernels::Format;
+use crate::model::head::{FusionKind, HeadConfig, TensorSource};
+use crate::model::{Config, DflashConfig, WeightSource};
+
+/// A draft head, ready to be built.
+pub struct HeadFiles {
+    /// Shape and constants.
+    pub config: HeadConfig,
+    /// Its tensors by the names in its file; none if they are in its target's file or in `weights`.
+    pub tensors: Box<dyn TensorSource + Send>,
+    /// Those of an assistant.
+    pub weights: Option<Box<dyn WeightSource + Send>>,
+    /// File or folder, for messages.
+    pub name: String,
+}
+
+impl HeadFiles {
+    /// The head in the files of `target`, if there is one.
+    pub fn in_target(target: &TargetFiles) -> Option<Self> {
+        let config = target.mtp.clone()?;
+        let name = format!("the MTP head of {}", target.name);
+        Some(Self { config, tensors: Box::new(HashMap::new()), weights: None, name })
+    }
+
+    /// What kind of head it is; `None` if it is none.
+    pub fn kind(&self) -> Option<FusionKind> {
+        let of_tensors = || FusionKind::of(self.tensors.names().iter().map(String::as_str));
+        self.config.kind().or_else(of_tensors)
+    }
+
+    /// The format of its weights, taken from one of its norms, which are short.
+    pub fn stored(&self) -> Format {
+        if let Some(format) = self.config.format() {
+            return format;
+        }
+        let names = self.tensors.names();
+        let norm = names.iter().find(|name| name.ends_with("norm.weight"));
+        match norm.and_then(|name| self.tensors.tensor(name).ok()).map(|norm| norm.dtype()) {
+            Some(DType::F32) => Format::F32,
+            Some(DType::BF16) => Format::BF16,
+            _ => Format::F16,
+        }
+    }
+}
+
+/// A DFlash drafter, ready to be built.
+pub struct DflashFiles {
+    /// Shape and constants.
+    pub config: DflashConfig,
+    /// Its tensors.
+    pub weights: Box<dyn WeightSource + Send>,
+    /// File or folder, for messages.
+    pub name: String,
+    /// Bytes of its weights in the file.
+    pub bytes: u64,
+}
+
+/// Either of them.
+pub enum DraftFiles {
+    /// A draft head.
+    Head(HeadFiles),
+    /// A DFlash drafter.
+    Dflash(DflashFiles),
+}
+
+/// Opens a draft head or a DFlash drafter; `report` receives a download's progress.
+///
+/// # Errors
+/// [`LibraryError`] with the file, the value and what to do.
+pub fn open_draft(
+    spec: &Spec,
+    report: &mut dyn FnMut(&DownloadProgress),
+) -> Result<DraftFiles, LibraryError> {
+    let (folder, name) = match spec {
+        Spec::Gguf(path) => {
+            if let Some(files) = gguf::open_dflash(path)? {
+                return Ok(DraftFiles::Dflash(files));
+            }
+            let head = gguf::open_assistant(path)?;
+            return head.map(DraftFiles::Head).ok_or_else(|| no_head_in_gguf(path));
+        }
+        Spec::Bundled => (bundled::HEAD.clone(), None),
+        Spec::Folder(path) => (Folder::Disk(path.clone()), None),
+        Spec::Hub(id) => (Folder::Disk(Hub::from_env()?.head(id, report)?), Some(id.to_string())),
+    };
+    let called = |own: String| name.unwrap_or(own);
+    Ok(match open_published(&folder)? {
+        Some(files) => DraftFiles::Dflash(DflashFiles { name: called(files.name), ..files }),
+        None => {
+            let files = head_in(&folder)?;
+            DraftFiles::Head(HeadFiles { name: called(files.name), ..files })
+        }
+    })
+}
+
+/// Opens a draft head; `report` receives a download's progress.
+///
+/// # Errors
+/// [`LibraryError`] with the file, the value and what to do.
+pub fn open_head(
+    spec: &Spec,
+    report: &mut dyn FnMut(&DownloadProgress),
+) -> Result<HeadFiles, LibraryError> {
+    match open_draft(spec, report)? {
+        DraftFiles::Head(files) => Ok(files),
+        DraftFiles::Dflash(files) => {
+            let remedy = "use it with --draft, or name a draft head";
+            Err(LibraryError::unsupported(files.name, "the draft", "a DFlash drafter", remedy))
+        }
+    }
+}
+
+/// Why no draft head can be opened from a GGUF file: it holds a language model, or cannot be read.
+fn no_head_in_gguf(path: &Path) -> LibraryError {
+    if let Err(unreadable @ LibraryError::Io { .. }) = gguf::read(path) {
+        return unreadable;
+    }
+    let given = path.display().to_string();
+    if gguf::facts(path).runs.is_some() {
+        return LibraryError::NotAHead { given };
+    }
+    let reason = "a draft head is a folder with config.json and model.safetensors or \
+                  pytorch_model.bin, and this GGUF file is not a language model either";
+    LibraryError::Spec { given, reason: reason.to_owned() }
+}
+
+/// Checks that a head was made for a target like this one; called before weights are read.
+///
+/// # Errors
+/// [`LibraryError::Misfit`] with the figures of both.
+pub fn check_fit(target: &Config, head: &HeadFiles) -> Result<(), LibraryError> {
+    let misfit = |source| LibraryError::Misfit { origin: head.name.clone(), source };
+    head.config.fits_target(target).map_err(misfit)
+}
+
+pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
+    let file = folder.need("config.json", FETCH_ALL)?;
+    let settings = json(&file)?;
+    let tensors: Box<dyn TensorSource + Send> = match Tensors::open(folder)? {
+        Some(tensors) => Box::new(tensors),
+        None => Box::new(PickledTensors::open(folder)?),
+    };
+    // If it is not a head at all, this is reported when its tensors are read.
+    let names = tensors.names();
+    let kind = FusionKind::of(names.iter().map(String::as_str));
+    let embeds = names.iter().any(|name| name == "model.embed_tokens.weight");
+    if kind.is_none() && embeds && Config::from_hf_json(&settings).is_ok() {
+        return Err(LibraryError::NotAHead { given: folder.name() });
+    }
+    let kind = kind.unwrap_or(FusionKind::Eagle);
+    let config = HeadConfig::of_kind(&settings, kind).map_err(LibraryError::config(file.name()))?;
+    Ok(HeadFiles { config, tensors, weights: None, name: folder.name() })
+}
