@@ -130,6 +130,7 @@ impl Config {
         if let Some(recurrent) = &mut cut.block.recurrent {
             recurrent.layers.truncate(layers);
         }
+        cut.block.own_kv_layers = cut.block.own_kv_layers.filter(|&own| own < layers);
         cut
     }
 

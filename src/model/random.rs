@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use super::block_options::{Experts, Gating};
 use super::rope::RopeScaling;
 use super::weights::{RawTensor, WeightSource, tensors};
-use super::{BlockOptions, Config, RecurrentLayers, RopeLayout};
-use crate::kernels::{Format, RecurrentShape, StateKind, random_row};
+use super::{BlockOptions, Config, LocalHeads, RecurrentLayers, RopeLayout, SlidingWindow};
+use crate::kernels::{Activation, Format, RecurrentShape, StateKind, random_row};
 
 /// A source of random weights. The same seed gives the same bytes.
 #[derive(Clone, Debug)]
@@ -44,9 +44,11 @@ impl WeightSource for RandomWeights {
             // of 1.
             [length] => {
                 let centre = if name.ends_with(".bias") { 0.0 } else { 1.0 };
+                // The factor of a whole layer leaves its size as it is.
+                let spread = if name.ends_with("layer_scalar") { 0.0 } else { 1.0 };
                 let row = random_row(Format::F32, length, seed);
                 let values = row.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b));
-                (Format::F32, values.flat_map(|v| (centre + v).to_le_bytes()).collect())
+                (Format::F32, values.flat_map(|v| (centre + spread * v).to_le_bytes()).collect())
             }
             [rows, cols] => {
                 // The rows of a convolution are shorter than a block.
@@ -87,15 +89,19 @@ pub enum KnownShape {
     Mixtral,
     /// Qwen3.5 4B, its text part: three of four layers are gated DeltaNet.
     Qwen35,
+    /// Gemma 4 E4B, its text part: five of six layers have a window, and the last 18 layers no keys
+    /// and values.
+    Gemma4,
 }
 
 impl KnownShape {
     /// All shapes, smallest first.
-    pub const ALL: [KnownShape; 8] = [
+    pub const ALL: [KnownShape; 9] = [
         Self::M68,
         Self::M160,
         Self::B1,
         Self::Qwen35,
+        Self::Gemma4,
         Self::B7,
         Self::B13,
         Self::Qwen3Moe,
@@ -113,6 +119,7 @@ impl KnownShape {
             Self::Qwen3Moe => ("qwen3-moe", [2048, 768, 48, 32, 4]),
             Self::Mixtral => ("mixtral", [4096, 14_336, 32, 32, 8]),
             Self::Qwen35 => ("qwen3.5-4b", [2560, 9216, 32, 16, 4]),
+            Self::Gemma4 => ("gemma4-e4b", [2560, 10_240, 42, 8, 2]),
         }
     }
 
@@ -171,11 +178,36 @@ impl KnownShape {
         BlockOptions { recurrent, output_gate: true, rotary_dim: Some(64), ..Default::default() }
     }
 
+    /// The block options of Gemma 4 E4B, as google/gemma.cpp (pull request 919) and NVIDIA's
+    /// Megatron Bridge (recipe `gemma4_e4b_pretrain`) have them. Its layers without a window rotate
+    /// only a quarter of a head, which takes the same time.
+    fn gemma4() -> BlockOptions {
+        BlockOptions {
+            output_norms: true,
+            activation: Activation::GeluTanh,
+            embedding_scale: 2560f32.sqrt(),
+            attention_scale: Some(1.0),
+            final_softcap: Some(30.0),
+            window: Some(SlidingWindow {
+                size: 512,
+                layers: (1..=42).map(|layer| layer % 6 != 0).collect(),
+            }),
+            local_rope_theta: Some(10_000.0),
+            local_heads: Some(LocalHeads { kv_heads: 2, head_dim: 256, rotary_dim: 256 }),
+            own_kv_layers: Some(24),
+            value_norm: true,
+            per_layer_dim: 256,
+            output_scale: true,
+            ..Default::default()
+        }
+    }
+
     /// Its configuration.
     pub fn config(self) -> Config {
         let [hidden, intermediate, layers, heads, kv_heads] = self.row().1;
         let (vocab, head_dim, block) = match self {
             Self::Qwen35 => (248_320, 256, Self::gated_delta()),
+            Self::Gemma4 => (262_144, 512, Self::gemma4()),
             Self::Qwen3Moe => (32_000, 128, BlockOptions::default()),
             _ => (32_000, hidden / heads, BlockOptions::default()),
         };
@@ -193,10 +225,37 @@ impl KnownShape {
             rope_layout: RopeLayout::Halves,
             qkv_bias: false,
             o_bias: false,
-            qk_norm: self == Self::Qwen35,
-            tied_head: self == Self::Qwen35,
+            qk_norm: matches!(self, Self::Qwen35 | Self::Gemma4),
+            tied_head: matches!(self, Self::Qwen35 | Self::Gemma4),
             max_positions: 4096,
             block: BlockOptions { experts: self.experts(), ..block },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::kernels::{KvFormat, Pool};
+    use crate::model::{CpuTarget, Target};
+
+    /// A narrow model of each shape has all tensors that its layers need, and computes numbers.
+    #[test]
+    fn every_shape_runs() {
+        for shape in KnownShape::ALL {
+            let mut config = shape.config();
+            (config.hidden, config.intermediate, config.vocab) = (64, 32, 64);
+            config.block.per_layer_dim = config.block.per_layer_dim.min(32);
+            if let Some(experts) = &mut config.block.experts {
+                experts.intermediate = 32;
+            }
+            let pool = Arc::new(Pool::new(1));
+            let loaded = CpuTarget::random(&config, Format::Q8_0, 1, pool, 16, KvFormat::F16);
+            let mut target = loaded.unwrap_or_else(|error| panic!("{shape:?}: {error}"));
+            let logits = target.prefill(&[1, 2, 3]).unwrap().logits;
+            assert!(logits.iter().all(|logit| logit.is_finite()), "{shape:?}");
         }
     }
 }

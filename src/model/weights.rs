@@ -128,10 +128,7 @@ impl WeightError {
 /// MLPs have gates; its experts have no biases, and none of them is for every row.
 pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
     let h = config.hidden;
-    let i = config.intermediate;
-    let q = config.q_width();
-    let kv = config.kv_width();
-    let d = config.head_dim;
+    let block = &config.block;
     let mut all = vec![(EMBEDDING.to_owned(), vec![config.vocab, h])];
     for layer in 0..config.layers {
         let mut push =
@@ -163,21 +160,27 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
             }
         }
         if config.block.attends(layer) {
-            let rows = if config.block.output_gate { 2 * q } else { q };
+            let shape = config.kv_shape(layer);
+            let q = config.heads * shape.key_dim;
+            let rows = if block.output_gate { 2 * q } else { q };
+            let own = block.kv_layer(layer) == layer;
             for (part, rows, cols, bias) in [
                 ("q", rows, h, config.qkv_bias),
-                ("k", kv, h, config.qkv_bias),
-                ("v", kv, h, config.qkv_bias),
-                ("o", h, q, config.o_bias),
+                ("k", shape.keys(), h, config.qkv_bias),
+                ("v", shape.values(), h, config.qkv_bias),
+                ("o", h, config.heads * shape.value_dim, config.o_bias),
             ] {
+                if !own && matches!(part, "k" | "v") {
+                    continue;
+                }
                 push(&format!("self_attn.{part}_proj.weight"), &[rows, cols]);
                 if bias {
                     push(&format!("self_attn.{part}_proj.bias"), &[rows]);
                 }
             }
             if config.qk_norm {
-                push("self_attn.q_norm.weight", &[d]);
-                push("self_attn.k_norm.weight", &[d]);
+                push("self_attn.q_norm.weight", &[shape.key_dim]);
+                push("self_attn.k_norm.weight", &[shape.key_dim]);
             }
         }
         push("post_attention_layernorm.weight", &[h]);
@@ -193,8 +196,26 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
                 }
                 push("mlp.gate.weight", &[experts.count, h]);
             }
-            None => mlp("", i),
+            None => mlp("", config.intermediate_of(layer)),
         }
+        if block.output_norms {
+            push(&format!("{ATTENTION_OUT_NORM}.weight"), &[h]);
+            push(&format!("{MLP_OUT_NORM}.weight"), &[h]);
+        }
+        if block.per_layer_dim > 0 {
+            push("per_layer_input_gate.weight", &[block.per_layer_dim, h]);
+            push("per_layer_projection.weight", &[h, block.per_layer_dim]);
+            push("post_per_layer_input_norm.weight", &[h]);
+        }
+        if block.output_scale {
+            push("layer_scalar", &[1]);
+        }
+    }
+    if block.per_layer_dim > 0 {
+        let width = config.layers * block.per_layer_dim;
+        all.push((PER_LAYER_EMBEDDING.to_owned(), vec![config.vocab, width]));
+        all.push((PER_LAYER_PROJECTION.to_owned(), vec![width, h]));
+        all.push((format!("{PER_LAYER_NORM}.weight"), vec![block.per_layer_dim]));
     }
     all.push((format!("{NORM}.weight"), vec![h]));
     if !config.tied_head {

@@ -136,7 +136,7 @@ fn what_cannot_be_predicted_from_is_named() {
         (&["--accept", "/no/such"], "/no/such"),
         (&["--accept", "paper:qa"], "choose from paper:mt_bench, paper:humaneval"),
         (&["--accept", "paper:mt_bench,/no/such"], "give only one of them"),
-        (&["--shape", "8b"], "1b, qwen3.5-4b, 7b, 13b"),
+        (&["--shape", "8b"], "1b, qwen3.5-4b, gemma4-e4b, 7b, 13b"),
         (&["--gammas", "0"], "at least 1"),
         (&["--head-blocks", "9"], "the draft can use 1 to 4"),
         (&["--head-blocks", "x"], "is not a list"),

@@ -50,7 +50,7 @@ fn wrong_flags_values_and_contradictions_exit_with_two_and_name_themselves() {
         (&["bench", "--prompts", "no-such-set"], &["mt_bench"]),
         (&["bench", "--temperature", "0,9"], &["--temperature"]),
         (&["bench", "--limit", "0"], &["--limit"]),
-        (&["bench", "pass", "--shape", "2b"], &["1b, qwen3.5-4b, 7b, 13b"]),
+        (&["bench", "pass", "--shape", "2b"], &["1b, qwen3.5-4b, gemma4-e4b, 7b, 13b"]),
         (&["bench", "pass", "--shape", "1b", "--format", "q3"], &["q4_k"]),
         (&["bench", "pass", "--gammas", "0"], &["at least 1"]),
         (&["bench", "pass", "--context", "many"], &["tokens before the tree"]),

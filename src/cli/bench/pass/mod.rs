@@ -44,7 +44,7 @@ pub struct PassArgs {
     )]
     pub model: Option<String>,
     /// Use random weights in the shape of a known model, with a DGF head of matching size on the
-    /// CPU: 1b, 7b, 13b, qwen3.5-4b, or a mixture of experts, qwen3-moe or mixtral.
+    /// CPU: 1b, 7b, 13b, qwen3.5-4b, gemma4-e4b, or a mixture of experts, qwen3-moe or mixtral.
     #[arg(long, value_name = "NAME", help_heading = "Pass")]
     pub shape: Option<String>,
     /// How many of the shape's layers to use, if all of them take too much memory [default: all].
