@@ -14,8 +14,8 @@ use crate::draft::FeatureHead;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{HeadFiles, TargetFiles, text_tokens};
 use crate::model::head::{
-    AssistantHead, DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadError, HeadWeights,
-    PackedHead, SharedTables, TappedStates,
+    AssistantHead, ChainedHeads, DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadError,
+    HeadWeights, PackedHead, SharedTables, TappedStates,
 };
 use crate::model::{FeatureSource, LoadRequest, WeightSource};
 use crate::plan::{DrafterId, Obstacle, Placement, Reason};
@@ -47,7 +47,7 @@ pub(super) fn load(
         false => Reason::DraftOnCpu(Obstacle::Failed),
     };
     let found = match &files.config.mtp {
-        Some(own) => Some(LoadReason::HeadInFile { blocks: own.blocks }),
+        Some(own) => Some(LoadReason::HeadInFile { blocks: own.steps() }),
         None => ctx.files.recognised.then(|| LoadReason::HeadFound(files.name.clone())),
     };
     let chosen = ctx.chosen_head.reason.clone().map(LoadReason::Plan);
@@ -143,6 +143,9 @@ fn drafter(
         let head: Box<dyn HeadBackend> = match kind {
             FusionKind::Assistant => {
                 Box::new(AssistantHead::new(&weights, &request, &tables, precision)?)
+            }
+            _ if config.mtp.as_ref().is_some_and(|own| own.steps() > 1) => {
+                Box::new(ChainedHeads::of_target(&weights, &request, &tables, precision)?)
             }
             _ => Box::new(PackedHead::of_target(&weights, &request, &tables, precision)?),
         };

@@ -15,7 +15,7 @@ pub enum LoadReason {
     HeadNumbers(Vec<(String, usize)>),
     /// The draft head of this name was not named, but found because it was made for the target.
     HeadFound(String),
-    /// The draft head is the first of so many in the target's own file.
+    /// The draft head is in the target's own file, with a block for each of so many levels.
     HeadInFile { blocks: usize },
     /// How many tokens the draft head was trained to score.
     HeadVocabulary(usize),

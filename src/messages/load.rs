@@ -23,7 +23,7 @@ pub fn load_reason(why: &LoadReason) -> String {
         LoadReason::HeadInFile { blocks } => {
             let all = match blocks {
                 1 => String::new(),
-                more => format!(" The file has {more} of them; the first drafts every token."),
+                more => format!(" It has {more} blocks; each drafts one level of a tree."),
             };
             format!("The draft head is the MTP head in the model's own file.{all}")
         }

@@ -5,6 +5,8 @@
 mod assistant;
 #[path = "../../src/model/head/backend.rs"]
 mod backend;
+#[path = "../../src/model/head/chained.rs"]
+mod chained;
 #[path = "../../src/model/head/config.rs"]
 mod config;
 #[path = "../../src/model/head/draft_vocab.rs"]
@@ -32,6 +34,7 @@ mod weights;
 
 pub use assistant::{AssistantConfig, AssistantHead};
 pub use backend::{Candidates, FeatureOrigin, HeadBackend, Pairs, TREE_ROWS};
+pub use chained::ChainedHeads;
 pub use config::HeadConfig;
 pub use draft_vocab::DraftVocabulary;
 pub use eagle3::{Eagle3Config, TapNorm, TappedStates};

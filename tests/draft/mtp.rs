@@ -9,7 +9,7 @@ use dovetail::speculate::{BeamRow, Ranking, Shape, Tree, top_log_probs};
 use crate::support::gguf::Gguf;
 use crate::support::golden::assert_close;
 use crate::support::library::arch_file;
-use crate::support::mtp::{MTP_HEADS, MtpCase, Vectors};
+use crate::support::mtp::{MTP_HEADS, MtpCase, Vectors, alike};
 
 /// As the vectors' README requires.
 const TOLERANCE: f32 = 1e-4;
@@ -71,7 +71,7 @@ impl Round<'_> {
     }
 
     /// A chain of drafts after the last row of `head`, of which the first block drafts `own`.
-    fn drafts(&self, head: &mut PackedHead, own: usize) {
+    fn drafts(&self, head: &mut dyn HeadBackend, own: usize) {
         let tokens = self.vectors.tokens(&format!("{}.draft_tokens", self.round));
         let ranking = Ranking::new(self.vocab);
         let mut ranked = head.rank_root(&ranking).unwrap();
@@ -83,7 +83,7 @@ impl Round<'_> {
             assert_eq!(ranked[0].0, token, "{} {} {step}", self.name, self.round);
             let ancestors: Vec<usize> = (0..step).collect();
             let beam = BeamRow { token, source: ancestors.last().copied(), ancestors };
-            ranked = head.step(&[beam], &ranking).unwrap().remove(0);
+            ranked = head.step(&[beam], &ranking).unwrap().pop().unwrap_or_default();
         }
     }
 }
@@ -94,7 +94,7 @@ fn two_rounds_are_the_reference_programs() {
         let vectors = &Vectors::load(name);
         let mut case = MtpCase::load(name);
         let (vocab, hidden) = (case.target.vocab(), case.target.feature_width());
-        // MiMo drafts its second token with its second block, which we do not use.
+        // MiMo drafts its second token with its second block.
         let (head, own) = if name == "mimo2" { (".head0", 1) } else { ("", 4) };
         let of = |round| Round { name, vectors, round, block: head, vocab, hidden };
         let tokens = vectors.tokens("tokens");
@@ -147,6 +147,52 @@ fn two_rounds_are_the_reference_programs() {
         head.extend(n + accepted, Pairs { features, tokens: &[bonus] }, 1).unwrap();
         round.drafts(&mut head, own);
     }
+}
+
+/// MiMo's two heads draft a level each, over two rounds.
+#[test]
+fn each_of_mimos_heads_drafts_a_level() {
+    let vectors = &Vectors::load("mimo2");
+    let case = MtpCase::load("mimo2");
+    let (vocab, hidden) = (case.target.vocab(), case.target.feature_width());
+    let of = |round| Round { name: "mimo2", vectors, round, block: ".head1", vocab, hidden };
+    let tokens = vectors.tokens("tokens");
+    let n = tokens.len();
+    let mut heads = case.heads();
+    assert!(heads.open(tokens[0]).unwrap());
+    let checked = vectors.tokens("r2.tokens");
+    let mut features = of("r1").floats("target_hidden");
+    let pairs = [&tokens[1..], &checked[..1]].concat();
+    heads.extend(0, Pairs { features: &features, tokens: &pairs }, 1).unwrap();
+    of("r1").drafts(heads.as_mut(), 2);
+    let accepted = vectors.tokens("r2.accepted")[0] as usize;
+    features = of("r2").floats("target_hidden")[..(accepted + 1) * hidden].to_vec();
+    let logits = of("r2").floats("target_logits");
+    let bonus = best(&logits[accepted * vocab..(accepted + 1) * vocab]);
+    let pairs = [&checked[1..=accepted], &[bonus]].concat();
+    heads.extend(n, Pairs { features: &features, tokens: &pairs }, 1).unwrap();
+    of("r2").drafts(heads.as_mut(), 2);
+    // There is no third level.
+    let row = BeamRow { token: 1, source: Some(1), ancestors: vec![0, 1] };
+    assert_eq!(heads.step(&[row], &Ranking::new(3)).unwrap(), Vec::<Vec<_>>::new());
+}
+
+/// Three heads with the same weights draft what one of them drafts alone, in every bit.
+#[test]
+fn heads_that_are_alike_draft_as_one() {
+    let mut case = alike(3);
+    let text = Vectors::load("mimo2").tokens("tokens");
+    let features = case.target.prefill(&text[..text.len() - 1]).unwrap().features;
+    let root = text[text.len() - 1];
+    let tree = |heads| {
+        let mut drafter = case.drafter_with(heads);
+        drafter.observe(&features, &text[1..]).unwrap();
+        let shape = Shape { gamma: 24, width: 4, depth: 2 };
+        drafter.propose(&text, &DraftRequest::new(root, Budget::new(shape, 1))).unwrap()
+    };
+    let chained = tree(case.heads());
+    assert_eq!(chained.nodes().iter().map(|node| node.depth).max(), Some(3), "{chained:?}");
+    assert_eq!(chained, tree(Box::new(case.head())));
 }
 
 /// A text's tree after any history of the drafter is that of a new drafter, in every bit.

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use candle_core::quantized::GgmlDType;
+use candle_core::quantized::gguf_file::Value;
 use candle_core::{DType, Device, Tensor};
 use dovetail::draft::FeatureHead;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{HeadFiles, Spec, TargetFiles};
-use dovetail::model::head::{DraftPrecision, HeadWeights, PackedHead, SharedTables};
+use dovetail::model::head::{
+    ChainedHeads, DraftPrecision, HeadBackend, HeadWeights, PackedHead, SharedTables,
+};
 use dovetail::model::{CpuTarget, LoadRequest, Target};
 use safetensors::SafeTensors;
 
@@ -54,14 +57,42 @@ impl MtpCase {
         packed(&self.files, &self.weights, &self.target, pool, CONTEXT)
     }
 
+    /// All heads of the file as the program drafts with them.
+    pub fn heads(&self) -> Box<dyn HeadBackend> {
+        let pool = Arc::new(Pool::borrowing(Arc::clone(self.target.pool()), 1));
+        backend(&self.files, &self.weights, &self.target, pool, CONTEXT)
+    }
+
     pub fn drafter(&self) -> FeatureHead {
+        self.drafter_with(self.heads())
+    }
+
+    pub fn drafter_with(&self, heads: Box<dyn HeadBackend>) -> FeatureHead {
         let (config, kind) = (&self.weights.config, self.weights.kind());
         let source = config.features(self.files.config.layers).unwrap();
-        FeatureHead::new(config, kind, Box::new(self.head()), CONTEXT).reading(source)
+        FeatureHead::new(config, kind, heads, CONTEXT).reading(source)
     }
 }
 
-/// The head in the file of `target`.
+/// The heads in the file of `target`.
+fn backend(
+    files: &TargetFiles,
+    weights: &HeadWeights,
+    target: &CpuTarget,
+    pool: Arc<Pool>,
+    capacity: usize,
+) -> Box<dyn HeadBackend> {
+    if weights.config.mtp.as_ref().is_none_or(|own| own.steps() == 1) {
+        return Box::new(packed(files, weights, target, pool, capacity));
+    }
+    let (config, source) = (&weights.config.body, &*files.weights);
+    let request = LoadRequest { config, source, pool, capacity, kv: KvFormat::F32 };
+    let shared = SharedTables::of(target);
+    let heads = ChainedHeads::of_target(weights, &request, &shared, DraftPrecision::Stored);
+    Box::new(heads.unwrap())
+}
+
+/// The first head in the file of `target`.
 fn packed(
     files: &TargetFiles,
     weights: &HeadWeights,
@@ -80,10 +111,33 @@ pub fn own_head(files: &TargetFiles, target: &CpuTarget, context: usize) -> Opti
     let head = HeadFiles::in_target(files)?;
     let weights = HeadWeights::load(&head.config, head.tensors.as_ref()).unwrap();
     let cores = Arc::new(Pool::borrowing(Arc::clone(target.pool()), 1));
-    let backend = packed(files, &weights, target, Arc::clone(&cores), context);
+    let heads = backend(files, &weights, target, Arc::clone(&cores), context);
     let source = head.config.features(files.config.layers).unwrap();
-    let drafter = FeatureHead::new(&head.config, weights.kind(), Box::new(backend), context);
+    let drafter = FeatureHead::new(&head.config, weights.kind(), heads, context);
     Some(drafter.reading(source).with_cores(cores))
+}
+
+/// MiMo with `blocks` blocks that are all its first one.
+pub fn alike(blocks: usize) -> MtpCase {
+    let mut file = Gguf::read(&golden("mtp/mimo2.gguf"));
+    let first: Vec<String> =
+        file.tensors.keys().filter(|name| name.starts_with("blk.3.")).cloned().collect();
+    for block in 4..3 + blocks {
+        for name in &first {
+            let values = file.tensors[name].dequantize(&Device::Cpu).unwrap();
+            let name = name.replacen("blk.3.", &format!("blk.{block}."), 1);
+            let kind = file.tensors[&name.replacen(&format!("blk.{block}."), "blk.3.", 1)].dtype();
+            file.tensor(&name, &values, kind);
+        }
+    }
+    file.set("mimo2.block_count", Value::U32(3 + blocks as u32));
+    file.set("mimo2.nextn_predict_layers", Value::U32(blocks as u32));
+    for key in ["mimo2.attention.head_count_kv", "mimo2.attention.sliding_window_pattern"] {
+        let Value::Array(mut all) = file.metadata[key].clone() else { panic!("{key}") };
+        all.resize(3 + blocks, all[3].clone());
+        file.set(key, Value::Array(all));
+    }
+    MtpCase::of(file.open().unwrap())
 }
 
 /// A model whose layers add nothing to the stream, with a head that does the same, so that both

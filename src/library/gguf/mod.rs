@@ -27,7 +27,7 @@ use super::titles::{self, HeaderName, with_size};
 use super::transposed::transposed;
 use super::{LibraryError, Recommended, TargetFiles, Weight, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
-use crate::model::head::{HeadConfig, MTP};
+use crate::model::head::{HeadConfig, MTP, MtpConfig};
 use crate::model::{ArchitectureRow, Config, MappedBytes, RawTensor, WeightSource};
 use crate::printable::printable_line;
 use assistant::ASSISTANT;
@@ -146,15 +146,16 @@ impl GgufTensors {
         config: &Config,
         mtp: Option<&HeadConfig>,
     ) -> Result<Self, LibraryError> {
-        let after = format!("blk.{}.", config.layers);
+        let heads = mtp.and_then(|head| head.mtp.as_ref()).map_or(0, MtpConfig::steps);
         let (blobs, mut found) = file.into_tensors();
         let mut scales = Scales::take(&mut found, &blobs)?;
         let mut tensors = BTreeMap::new();
         let mut transposed = BTreeSet::new();
         for (name, entry) in found {
-            if let (Some(part), Some(head)) = (name.strip_prefix(&after), mtp) {
+            let of_head = names::after(&name, config.layers).filter(|&(block, _)| block < heads);
+            if let (Some((block, part)), Some(head)) = (of_head, mtp) {
                 // What is missing is found when the head is built, without which the model runs.
-                let parts = names::of_mtp(part, &entry, architecture.family, &head.body);
+                let parts = names::of_mtp(block, part, &entry, architecture.family, &head.body);
                 let parts = parts.unwrap_or_default();
                 scales.place(&name, parts.iter(), &blobs[entry.file])?;
                 tensors.extend(parts);

@@ -4,7 +4,7 @@
 use super::config::{ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT};
 use super::file::TensorEntry;
 use crate::kernels::RecurrentShape;
-use crate::model::head::MTP;
+use crate::model::head::MtpConfig;
 use crate::model::{Config, Family, weights};
 
 /// The factors of what a router reads; the name is like that of a scale of its weights.
@@ -136,14 +136,22 @@ pub(super) fn canonical(
     Some(entry.parts().enumerate().map(named).collect())
 }
 
-/// The model's names for a tensor of the block after those of the model, an MTP head; `None` as in
+/// The number of a block after the model's `layers`, and a tensor's name in it.
+pub(super) fn after(name: &str, layers: usize) -> Option<(usize, &str)> {
+    let (block, part) = name.strip_prefix("blk.")?.split_once('.')?;
+    Some((block.parse::<usize>().ok()?.checked_sub(layers)?, part))
+}
+
+/// The model's names for a tensor of a block after those of the model, an MTP head; `None` as in
 /// [`canonical`]. `block` is the head's.
 pub(super) fn of_mtp(
+    number: usize,
     part: &str,
     entry: &TensorEntry,
     family: Family,
     block: &Config,
 ) -> Option<Vec<Named>> {
+    let prefix = MtpConfig::prefix(number);
     let own = match part {
         "nextn.eh_proj.weight" => "fc.weight",
         "nextn.enorm.weight" => "pre_fc_norm_embedding.weight",
@@ -154,11 +162,11 @@ pub(super) fn of_mtp(
         _ => {
             let named = canonical(&format!("blk.0.{part}"), entry, family, block)?.into_iter();
             return Some(
-                named.map(|(name, entry)| (name.replacen("model.", MTP, 1), entry)).collect(),
+                named.map(|(name, entry)| (name.replacen("model.", &prefix, 1), entry)).collect(),
             );
         }
     };
-    Some(vec![(format!("{MTP}{own}"), entry.clone())])
+    Some(vec![(format!("{prefix}{own}"), entry.clone())])
 }
 
 /// A matrix of the model: its name and where its rows are in the file.

@@ -8,6 +8,7 @@
 
 mod assistant;
 mod backend;
+mod chained;
 mod config;
 mod draft_vocab;
 mod eagle3;
@@ -24,6 +25,7 @@ mod weights;
 
 pub use assistant::{AssistantConfig, AssistantHead};
 pub use backend::{Candidates, FeatureOrigin, HeadBackend, Pairs, TREE_ROWS};
+pub use chained::ChainedHeads;
 pub use config::HeadConfig;
 pub use draft_vocab::DraftVocabulary;
 pub use eagle3::{Eagle3Config, TapNorm, TappedStates};

@@ -22,10 +22,23 @@ pub struct MtpConfig {
     /// Whether the rows that it reads and hands on are states of the stream before the final norm,
     /// and not the norm's output.
     pub before_norm: bool,
-    /// How many such blocks the file has. The first one drafts every token.
+    /// How many such blocks the file has.
     pub blocks: usize,
     /// The format of its largest matrix.
     pub format: Format,
+}
+
+impl MtpConfig {
+    /// How many of the blocks draft: each one level, or the only one all levels.
+    pub fn steps(&self) -> usize {
+        // Heads that read the stream before the norm were trained for one step each.
+        if self.before_norm { self.blocks.max(1) } else { 1 }
+    }
+
+    /// What the names of the tensors of a block begin with.
+    pub(crate) fn prefix(block: usize) -> String {
+        if block == 0 { MTP.to_owned() } else { format!("{MTP}block.{block}.") }
+    }
 }
 
 /// What an MTP head has in addition to its block.
@@ -46,19 +59,21 @@ impl HeadConfig {
     }
 }
 
-/// Packs the head from the tensors that `request` has.
+/// Packs the head of this number from the tensors that `request` has.
 pub(super) fn parts(
     weights: &HeadWeights,
     request: &LoadRequest<'_>,
     shared: &SharedTables,
     precision: DraftPrecision,
+    block: usize,
 ) -> Result<HeadParts, HeadError> {
     let &LoadRequest { config, source, ref pool, .. } = request;
     let narrowed = Narrowed { source, precision, pool };
     let mut progress = |_| {};
     let packer = &mut Packer::new(&narrowed, pool, 0, &mut progress);
     let [h, vocab] = [config.hidden, config.vocab];
-    let own = |part: &str| format!("{MTP}{part}");
+    let prefix = MtpConfig::prefix(block);
+    let own = |part: &str| format!("{prefix}{part}");
     let has = |name: &str| source.tensor(name).is_some();
     let norm = |packer: &Packer<'_>, name: &str| packer.norm(&config.block, name, h);
     let head_norm = own("norm");

@@ -119,8 +119,19 @@ impl PackedHead {
         shared: &SharedTables,
         precision: DraftPrecision,
     ) -> Result<Self, HeadError> {
+        Self::block_of_target(weights, request, shared, precision, 0)
+    }
+
+    /// The same for the block of this number.
+    pub(super) fn block_of_target(
+        weights: &HeadWeights,
+        request: &LoadRequest<'_>,
+        shared: &SharedTables,
+        precision: DraftPrecision,
+        block: usize,
+    ) -> Result<Self, HeadError> {
         let &LoadRequest { config, ref pool, capacity, kv, .. } = request;
-        let parts = mtp::parts(weights, request, shared, precision)?;
+        let parts = mtp::parts(weights, request, shared, precision, block)?;
         // The row before the pairs has a slot too.
         let slots = capacity.saturating_add(1);
         Self::of_parts(config, parts, shared, Arc::clone(pool), slots, precision, kv)
@@ -162,6 +173,22 @@ impl PackedHead {
             scratch: PassScratch::default(),
             timing: PassTiming::default(),
         })
+    }
+
+    /// Runs rows of a tree on this mask and keeps none of them. Ranks the children of those from
+    /// `first` on, whose outputs it leaves.
+    pub(super) fn run_tree(
+        &mut self,
+        pairs: Pairs<'_>,
+        mask: &TreeMask,
+        first: usize,
+        ranking: &Ranking,
+    ) -> Candidates {
+        self.buffers.features.clear();
+        self.buffers.features.extend_from_slice(pairs.features);
+        self.pass(pairs.tokens, FeatureOrigin::Head, mask);
+        self.outputs.drain(..first * self.config.hidden);
+        self.rank(ranking)
     }
 
     /// Runs the pairs of `buffers.features` and `tokens` through the blocks. Leaves the last
