@@ -17,6 +17,15 @@ pub fn printable_line(text: &str) -> Cow<'_, str> {
     replaced(text, is_control, picture)
 }
 
+/// The text of a token, with the whitespace that would be lost where it stands alone made visible.
+pub fn visible(label: &str) -> String {
+    if label.is_empty() {
+        return "∅".to_owned();
+    }
+    let shown = label.replace(' ', "␣").replace('\n', "⏎").replace('\t', "⇥");
+    printable_line(&shown).into_owned()
+}
+
 /// `text` as one word of a shell's command line.
 pub fn shell_word(text: &str) -> String {
     let word = printable_line(text);

@@ -10,6 +10,7 @@ mod batch;
 mod drafter_set;
 mod engine;
 mod generation;
+mod minds;
 mod options;
 mod propose;
 mod round;
@@ -19,6 +20,7 @@ mod text;
 pub use batch::{Answered, BatchEngine};
 pub use engine::{DecodeError, Engine, Request};
 pub use generation::{Generation, PrefillProgress};
+pub use minds::{BothMinds, MindRow, TokenMinds};
 pub use options::{Arm, RoundOptions};
 pub use round::{
     Committed, Finish, Guess, JudgedCount, NothingGuessed, Origin, Round, Summary, Timing,

@@ -3,9 +3,8 @@
 use std::ops::Range;
 
 use super::TurnPart;
-use super::minds::BothMinds;
 use crate::chat::{AnswerEnd, AnswerTotals, Cut, Message, Role, SavedTurn, Versions};
-use crate::decode::{Committed, Finish, Round, Summary};
+use crate::decode::{BothMinds, Committed, Finish, Round, Summary};
 use crate::tui::markdown::{Document, Link, Origins, TextRow};
 use crate::tui::meters::payoff::Speedup;
 

@@ -1,15 +1,11 @@
 //! What the target wanted next to what the draft guessed for the token that is looked at: below the
 //! tree of its round. Must never change the answer.
 
-use super::rows::visible;
-use crate::decode::Origin;
+use crate::decode::{BothMinds, Origin, TokenMinds};
+use crate::printable::visible;
 use crate::speculate::Filter;
-use crate::tui::chat::{BothMinds, TokenMinds};
 use crate::tui::draw::{Frame, Line, Rect, Span, Styles, draw_rows, ends, figures, wrapped};
 use crate::tui::state::ScreenState;
-
-/// Guesses that are not among the target's likeliest tokens, at most.
-const OTHER_GUESSES: usize = 3;
 
 /// Rows that the tree keeps.
 const TREE: u16 = 3;
@@ -64,44 +60,29 @@ fn rows(minds: &BothMinds, here: &TokenMinds, width: u16, styles: &Styles) -> Ve
         rows.push(ends(Line::styled("1 to 0 continues from it", styles.dim), right, width));
     }
     let share = |share: Option<f64>| share.map_or("–".to_owned(), figures::percent);
-    let drafted = |token| {
-        let guess = here.guesses.iter().find(|guess| guess.token == token);
-        guess.map(|guess| guess.logprob.probability())
-    };
-    let mut row = |number: String, token, target: Option<f64>, why: &str| {
-        let (mark, style) = match (token == here.token, here.origin, drafted(token)) {
+    for (at, row) in here.rows().iter().enumerate() {
+        let (mark, style) = match (row.token == here.token, here.origin, row.draft) {
             (true, Origin::Forced, _) => ("▶", styles.warning),
             (true, _, Some(_)) => ("●", styles.accepted),
             (true, _, None) => ("◆", styles.target),
             (false, _, Some(_)) => ("×", styles.rejected),
             (false, _, None) => (" ", styles.text),
         };
-        let left = Line::from_iter([
-            Span::styled(format!("{number:>2} "), styles.dim),
-            Span::styled(format!("{mark} {}", visible(minds.label(token))), style),
-            Span::styled(why.to_owned(), styles.dim),
-        ]);
-        let right = format!("{:>6} {:>6}", share(target), share(drafted(token)));
-        rows.push(ends(left, Line::styled(right, style), width));
-    };
-    for (at, likely) in top.iter().enumerate() {
-        let cut = match likely.cut {
+        let why = match row.cut {
             Some(Filter::TopK) => "  cut by top-k",
             Some(Filter::TopP) => "  cut by top-p",
             Some(Filter::MinP) => "  cut by min-p",
-            None if likely.penalised => "  penalised",
+            None if row.penalised => "  penalised",
             None => "",
         };
-        let target = Some(likely.logprob.probability());
-        row(((at + 1) % 10).to_string(), likely.token, target, cut);
+        let number = if at < top.len() { ((at + 1) % 10).to_string() } else { String::new() };
+        let left = Line::from_iter([
+            Span::styled(format!("{number:>2} "), styles.dim),
+            Span::styled(format!("{mark} {}", visible(minds.label(row.token))), style),
+            Span::styled(why, styles.dim),
+        ]);
+        let right = format!("{:>6} {:>6}", share(row.target), share(row.draft));
+        rows.push(ends(left, Line::styled(right, style), width));
     }
-    let is_top = |token: u32| top.iter().any(|likely| likely.token == token);
-    if !is_top(here.token) {
-        let target = here.wanted.as_ref().map(|wanted| wanted.logprob.probability());
-        row(String::new(), here.token, target, "");
-    }
-    let others = here.guesses.iter().map(|guess| guess.token);
-    let others = others.filter(|&token| !is_top(token) && token != here.token);
-    others.take(OTHER_GUESSES).for_each(|token| row(String::new(), token, None, ""));
     rows
 }

@@ -3,7 +3,7 @@
 
 use crate::decode::Round;
 use crate::overlap::{OutcomeRecord, PendingRound, SequencesRecord};
-use crate::printable::printable_line;
+use crate::printable::visible;
 use crate::speculate::Tree;
 
 /// What of a tree is hidden.
@@ -250,15 +250,6 @@ impl TreeWalk<'_> {
 fn branch(below: &str, last: bool) -> (String, String) {
     let (tee, bar) = if last { ("╰╴", "  ") } else { ("├╴", "│ ") };
     (format!("{below}{tee}"), format!("{below}{bar}"))
-}
-
-/// Whitespace that would be lost on the screen, made visible.
-pub(super) fn visible(label: &str) -> String {
-    if label.is_empty() {
-        return "∅".to_string();
-    }
-    let shown = label.replace(' ', "␣").replace('\n', "⏎").replace('\t', "⇥");
-    printable_line(&shown).into_owned()
 }
 
 #[cfg(test)]

@@ -4,13 +4,18 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::decode::{Committed, Guess, Origin, Round};
-use crate::speculate::Logprobs;
+use super::{Committed, Guess, Origin, Round};
+use crate::speculate::{Filter, Logprobs};
+
+/// Guesses that are not among the target's likeliest tokens, at most.
+const OTHER_GUESSES: usize = 3;
 
 /// A token of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenMinds {
+    /// Token id.
     pub token: u32,
+    /// Where it came from.
     pub origin: Origin,
     /// Bytes of the answer's text up to its end.
     end: u32,
@@ -29,15 +34,57 @@ impl TokenMinds {
         self.guesses.iter().any(|guess| guess.token == self.token)
     }
 
+    /// The target's likeliest tokens, then the one that was taken and the draft's guesses, where
+    /// they are not among those.
+    pub fn rows(&self) -> Vec<MindRow> {
+        let row = |token, target| {
+            let guess = self.guesses.iter().find(|guess| guess.token == token);
+            let draft = guess.map(|guess| guess.logprob.probability());
+            MindRow { token, target, draft, cut: None, penalised: false }
+        };
+        let top = self.wanted.as_ref().map_or(&[][..], |wanted| &wanted.top);
+        let likeliest = top.iter().map(|likely| MindRow {
+            cut: likely.cut,
+            penalised: likely.penalised,
+            ..row(likely.token, Some(likely.logprob.probability()))
+        });
+        let mut rows: Vec<MindRow> = likeliest.collect();
+        let is_top = |token: u32| top.iter().any(|likely| likely.token == token);
+        if !is_top(self.token) {
+            let target = self.wanted.as_ref().map(|wanted| wanted.logprob.probability());
+            rows.push(row(self.token, target));
+        }
+        let others = self.guesses.iter().map(|guess| guess.token);
+        let others = others.filter(|&token| !is_top(token) && token != self.token);
+        rows.extend(others.take(OTHER_GUESSES).map(|token| row(token, None)));
+        rows
+    }
+
     /// How surprising it was to the target, in bits.
     pub fn bits(&self) -> Option<f64> {
         self.wanted.as_ref().map(|wanted| wanted.logprob.bits())
     }
 }
 
+/// A token that was wanted or guessed in the place of one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MindRow {
+    /// Token id.
+    pub token: u32,
+    /// The target's probability; `None` if it is unknown.
+    pub target: Option<f64>,
+    /// The draft's; `None` if it did not propose the token.
+    pub draft: Option<f64>,
+    /// Why it could not be drawn; `None` if it could.
+    pub cut: Option<Filter>,
+    /// Whether a penalty changed its logit.
+    pub penalised: bool,
+}
+
 /// The tokens of an answer.
 #[derive(Clone, Debug, Default)]
 pub struct BothMinds {
+    /// In order.
     pub tokens: Vec<TokenMinds>,
     labels: BTreeMap<u32, Box<str>>,
     /// The target that wrote them, by name.
@@ -49,7 +96,7 @@ pub struct BothMinds {
 impl BothMinds {
     /// Appends tokens of a round, or the first of an answer, to a text of `begin` bytes. `thought`:
     /// there are thoughts already.
-    pub(super) fn push(
+    pub fn push(
         &mut self,
         tokens: &[Committed],
         round: Option<&Round>,
@@ -120,7 +167,7 @@ impl BothMinds {
     }
 
     /// Forgets the tokens from number `at` on.
-    pub(super) fn truncate(&mut self, at: usize) {
+    pub fn truncate(&mut self, at: usize) {
         self.tokens.truncate(at);
     }
 }
