@@ -15,6 +15,7 @@
 //! | 6 | [`tui`] | the screen as components, each with its state, update and view |
 //! | 6 | [`bench`](mod@bench) | measurements and their tables |
 //! | 5 | [`record`] | runs written to a file, read, shown again and verified |
+//! | 5 | [`page`] | a conversation as one HTML page |
 //! | 5 | [`worker`] | the decode thread, its protocol and controls |
 //! | 5 | [`messages`] | the reasons of plan and load as sentences |
 //! | 5 | [`train`] | the draft-head trainer: net, losses, optimiser, checkpoints |
@@ -58,6 +59,7 @@ pub mod method;
 pub mod model;
 mod nearest;
 pub mod overlap;
+pub mod page;
 pub mod plan;
 pub mod printable;
 pub mod record;

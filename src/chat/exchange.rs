@@ -33,7 +33,8 @@ impl Exchange {
             "json" => Ok(Self::Json),
             "jsonl" => Ok(Self::ShareGpt),
             _ => Err(format!(
-                "cannot tell the format of `{name}`; name it .md, .json or .jsonl (ShareGPT)"
+                "cannot tell the format of `{name}`; name it .md, .json or .jsonl (ShareGPT); a \
+                 page (.html) can only be exported"
             )),
         }
     }

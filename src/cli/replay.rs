@@ -1,8 +1,9 @@
 //! `dovetail replay`: a record in the panels of the chat.
 
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 
 use super::backend;
@@ -11,6 +12,7 @@ use super::exit::{CommandResult, Failure};
 use super::settings_file::SettingsFile;
 use super::shared_args::SettingFlags;
 use crate::chat::Role;
+use crate::files::{Access, atomic_write};
 use crate::record::{Record, Script};
 use crate::tui::{self, ModelFinder, ScreenConfig, state::StateConfig};
 
@@ -19,6 +21,9 @@ pub struct ReplayArgs {
     /// A file written by `dovetail run --record` or `dovetail chat --record`.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Write a page to look at in a browser instead: every word and the draft tree of every round.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// What the screen looks like.
     #[command(flatten)]
     pub screen: SettingFlags<true>,
@@ -35,6 +40,9 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
         .map_err(anyhow::Error::from)?;
     if record.answers.is_empty() {
         return Err(Failure::usage(anyhow!("{} contains no answer to show", args.file.display())));
+    }
+    if let Some(page) = &args.html {
+        return write_page(page, &record);
     }
     check_screen("`dovetail verify` checks a record without a screen")?;
     let asked = |answer: &crate::record::RecordedAnswer| {
@@ -61,4 +69,16 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
     let shared = crate::worker::SharedControls::new(controls);
     let start = |controls, sink| Ok(script.play(controls, sink)?);
     tui::run(config, shared, start).map(drop).map_err(screen_failure)
+}
+
+/// Writes a record as a page to a new file.
+fn write_page(path: &Path, record: &Record) -> CommandResult {
+    if path.exists() {
+        let text = format!("{} already exists; choose another file with --html", path.display());
+        return Err(Failure::usage(anyhow!(text)));
+    }
+    let page = record.page();
+    atomic_write(path, Access::Private, |file| file.write_all(page.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
+        .map_err(Failure::from)
 }

@@ -4,6 +4,7 @@
 //! The first line is [`RecordHead`]; then come the [`Line`]s in order, with a [`Question`]
 //! before each answer, and a line where the sampler was changed in the middle of an answer.
 
+mod page;
 mod read;
 mod scripted;
 mod trace;

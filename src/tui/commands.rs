@@ -71,8 +71,8 @@ const BEFORE_SETTINGS: &[SlashCommand] = &[
     command("sessions", "", "find, rename or delete conversations", A::Sessions),
     command("editor", "", "write the message in $VISUAL or $EDITOR", A::Editor),
     command("file", "PATH", "add a text file to the message", A::File),
-    command("export", "FILE", "save as .md, .json or .jsonl", A::Export),
-    command("import", "FILE", "read a conversation from such a file", A::Import),
+    command("export", "FILE", "save as .md, .json, .jsonl or .html", A::Export),
+    command("import", "FILE", "read a conversation from .md, .json or .jsonl", A::Import),
     command("preset", "[NAME|save NAME]", "system prompt and sampler, by name", A::Preset),
     command("regenerate", "", "answer the last question again", A::Regenerate)
         .also(&["retry"]),

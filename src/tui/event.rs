@@ -141,12 +141,12 @@ pub enum Effect {
     DeleteSession(String),
     /// Bring it back.
     RestoreSession(String),
-    /// Write the conversation to a file, in the format that its name says.
+    /// Write the conversation to a file.
     Export {
         /// The file.
         path: String,
-        /// The conversation.
-        turns: Vec<SavedTurn>,
+        /// The conversation in the format that the file's name says.
+        text: String,
     },
     /// Read a conversation from such a file.
     Import(String),

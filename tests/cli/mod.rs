@@ -8,6 +8,7 @@ mod gpu;
 mod guards;
 mod help;
 mod models;
+mod page;
 mod pass;
 mod program;
 mod race;

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf, is_separator};
 
-use crate::chat::{Exchange, SavedChat, SavedTurn};
+use crate::chat::{Exchange, SavedChat};
 use crate::files::{Access, Open, home_dir, open_regular, read_text};
 use crate::printable::printable_line;
 use crate::tui::event::NamedFile;
@@ -13,16 +13,14 @@ use crate::tui::event::NamedFile;
 /// Most bytes of a file to import.
 const LONGEST: u64 = 64_000_000;
 
-/// Writes the conversation to a new file; JSON lines are appended to those of a file. Says what it
+/// Writes a conversation to a new file; JSON lines are appended to those of a file. Says what it
 /// did.
 ///
 /// # Errors
 /// Why not, with the remedy.
-pub(crate) fn export(path: &str, turns: &[SavedTurn]) -> Result<String, String> {
-    let way = Exchange::of_name(path)?;
+pub(crate) fn export(path: &str, text: &str) -> Result<String, String> {
     let file = expanded(path);
-    let is_added = way == Exchange::ShareGpt;
-    let text = way.write(turns);
+    let is_added = Exchange::of_name(path) == Ok(Exchange::ShareGpt);
     let written = write_whole(&file, is_added, |opened| opened.write_all(text.as_bytes()));
     match written {
         Ok(()) => Ok(format!("Exported to {}", file.display())),
@@ -139,7 +137,13 @@ fn expanded(path: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chat::{Message, Role};
+    use crate::chat::{Message, Role, SavedTurn};
+
+    /// Exports one question in the format of the name.
+    fn exported(path: &str, turn: &SavedTurn) -> Result<String, String> {
+        let text = Exchange::of_name(path)?.write(std::slice::from_ref(turn));
+        export(path, &text)
+    }
 
     #[test]
     fn nothing_is_overwritten_and_lines_are_added() {
@@ -147,17 +151,17 @@ mod tests {
         let turn = SavedTurn::whole(Message::new(Role::User, "Hi"));
         let path = |name: &str| folder.path().join(name).display().to_string();
         for name in ["a.md", "a.json"] {
-            export(&path(name), std::slice::from_ref(&turn)).unwrap();
-            let again = export(&path(name), std::slice::from_ref(&turn)).unwrap_err();
+            exported(&path(name), &turn).unwrap();
+            let again = exported(&path(name), &turn).unwrap_err();
             assert!(again.contains("choose another"), "{again}");
             assert_eq!(import(&path(name)).unwrap().turns, std::slice::from_ref(&turn));
         }
         let lines = folder.path().join("a.jsonl");
-        export(&path("a.jsonl"), std::slice::from_ref(&turn)).unwrap();
+        exported(&path("a.jsonl"), &turn).unwrap();
         // Another program has left its last line without an end.
         let whole = fs::read_to_string(&lines).unwrap();
         fs::write(&lines, whole.trim_end()).unwrap();
-        export(&path("a.jsonl"), std::slice::from_ref(&turn)).unwrap();
+        exported(&path("a.jsonl"), &turn).unwrap();
         let chats = crate::train::chats::read(&lines).unwrap();
         let read: Vec<_> = chats.map(|line| line.unwrap().1.unwrap()).collect();
         assert_eq!(read, [vec![turn.message.clone()], vec![turn.message.clone()]]);
@@ -172,12 +176,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let other = folder.path().join("other");
         fs::write(&other, "{}\n").unwrap();
-        for name in ["a.md", "a.jsonl"] {
+        for name in ["a.md", "a.jsonl", "a.html"] {
             let file = folder.path().join(name);
             symlink(&other, &file).unwrap();
-            export(&file.display().to_string(), &[]).unwrap_err();
+            export(&file.display().to_string(), "").unwrap_err();
             fs::remove_file(&file).unwrap();
-            export(&file.display().to_string(), &[]).unwrap();
+            export(&file.display().to_string(), "").unwrap();
             let mode = fs::metadata(&file).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{name}");
         }

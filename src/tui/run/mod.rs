@@ -277,7 +277,7 @@ impl App {
                 return Ok(Some(ScreenEvent::SessionDeleted(runner.delete(id)?)));
             }
             Effect::RestoreSession(id) => return told(runner.restore(&id)?),
-            Effect::Export { path, turns } => return told(exchange::export(&path, &turns)?),
+            Effect::Export { path, text } => return told(exchange::export(&path, &text)?),
             Effect::ReadFile(path) => {
                 let (name, text) = exchange::text_of(&path)?;
                 return Ok(Some(ScreenEvent::FileRead { name, text }));

@@ -2,6 +2,7 @@
 //! never know how they are drawn.
 
 mod minds;
+mod page;
 mod rows;
 pub(crate) mod view;
 

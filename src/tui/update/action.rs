@@ -4,7 +4,8 @@ use ratatui_textarea::TextArea;
 
 use super::leaving::{put_aside, quit, quit_if_pressed_twice};
 use super::{focus, replay, setting};
-use crate::chat::Role;
+use crate::chat::{Exchange, Role};
+use crate::page;
 use crate::plan::TreeOverrides;
 use crate::tui::actions::Action;
 use crate::tui::chat::answer::{
@@ -133,7 +134,11 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
             if turns.iter().all(|turn| turn.message.role != Role::User) {
                 return Err("There is nothing to export yet".to_string());
             }
-            state.emit(Effect::Export { path: argument.to_string(), turns });
+            let text = match page::is_page(argument) {
+                true => state.page(),
+                false => Exchange::of_name(argument)?.write(&turns),
+            };
+            state.emit(Effect::Export { path: argument.to_string(), text });
         }
         Action::Import => state.emit(Effect::Import(argument.to_string())),
         Action::Preset => {

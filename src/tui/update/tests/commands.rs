@@ -1,7 +1,7 @@
 //! Slash commands and their suggestions.
 
 use super::*;
-use crate::chat::WhenFull;
+use crate::chat::{Exchange, WhenFull};
 use crate::settings::SettingKey;
 use crate::tui::commands::SlashCommand;
 
@@ -102,15 +102,18 @@ fn keys_and_commands_read_write_and_copy() {
     ] {
         assert_eq!(type_keys(&mut state, keys), [effect], "{keys}");
     }
-    let turns = state.chat.saved_turns();
-    let export = Effect::Export { path: "a.md".to_string(), turns };
-    assert_eq!(type_keys(&mut state, "/export a.md<enter>"), [export]);
+    let markdown = Exchange::Markdown.write(&state.chat.saved_turns());
+    for (path, text) in [("a.md", markdown), ("a.html", state.page())] {
+        let export = Effect::Export { path: path.to_string(), text };
+        assert_eq!(type_keys(&mut state, &format!("/export {path}<enter>")), [export]);
+    }
     for (command, says) in [
         ("/copy 0", "1 to 8"),
         ("/copy 9", "1 to 8"),
         ("/copy code 3", "1 to 2"),
         ("/copy all", "/copy code 2"),
         ("/import", "/import chat.md"),
+        ("/export chat.txt", "a page (.html)"),
         ("/file", "/file notes.txt"),
         ("/find", "/find fox"),
     ] {
@@ -118,6 +121,19 @@ fn keys_and_commands_read_write_and_copy() {
         assert_said(&state, Tone::Wrong, says);
     }
     assert!(type_keys(&mut loaded(80, 24), "/export a.md<enter>").is_empty(), "nothing to export");
+}
+
+#[test]
+fn a_page_has_the_rounds_of_the_latest_answer() {
+    let mut state = exchange("Go on", "Once there was a fox.");
+    let rounds = |state: &ScreenState| {
+        let page = state.page();
+        let answers = page.split("\"role\":\"assistant\"").skip(1);
+        answers.map(|answer| answer.contains("\"rounds\":[{")).collect::<Vec<_>>()
+    };
+    assert_eq!(rounds(&state), [true]);
+    asked(&mut state, "And then?", "It lived by the sea.");
+    assert_eq!(rounds(&state), [false, true]);
 }
 
 #[test]
