@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::support::golden::GOLDEN;
-use crate::support::library::{arch, arch_file, load_files, open_target, real_model};
+use crate::support::library::{arch, arch_file, load_files, open_target, published};
 use dovetail::bench::MeasureError;
 use dovetail::bench::quality::{BUNDLED_TEXT, QualityOptions, Reference, measure, run, windows};
 use dovetail::kernels::KvFormat;
@@ -131,15 +131,31 @@ fn an_architecture_that_cannot_be_compared_is_named_with_those_that_can() {
 
 /// On the recorded text, which is the bundled one.
 #[test]
-fn a_published_models_perplexity_is_the_reference_programs() {
-    let name = "a_published_models_perplexity_is_the_reference_programs";
+fn published_models_have_the_perplexity_of_the_reference_program() {
+    let test = "published_models_have_the_perplexity_of_the_reference_program";
     let path = Path::new(GOLDEN).join("real/smollm2-text.json");
     let golden: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     assert_eq!(golden["text"].as_str(), Some(BUNDLED_TEXT));
-    let Some(model) = real_model(name) else { return };
-    let found = quality(&Spec::Gguf(model), &options());
-    assert_eq!(found["tokens"], 199);
-    let theirs = golden["perplexity"]["llama.cpp Q4_1"].as_f64().unwrap();
-    let ours = found["perplexity"].as_f64().unwrap();
-    assert!((ours / theirs - 1.0).abs() < 0.005, "{ours}, the reference program {theirs}");
+    let smollm2 = golden["perplexity"]["llama.cpp Q4_1"].as_f64().unwrap();
+    for (name, theirs, share) in [
+        ("SmolLM2-135M-Instruct.Q4_1.gguf", smollm2, 0.005),
+        ("gemma-3-270m-q4_k_m.gguf", 22.55, 0.005),
+    ] {
+        let Some(model) = published(test, name) else { continue };
+        let found = quality(&Spec::Gguf(model), &options());
+        let ours = found["perplexity"].as_f64().unwrap();
+        assert!((ours / theirs - 1.0).abs() < share, "{name}: {ours}, reference {theirs}");
+    }
+}
+
+/// Where no reference is recorded, candle's model of the same file is one.
+#[test]
+fn the_qwen_pair_predicts_as_candles_models_do() {
+    let test = "the_qwen_pair_predicts_as_candles_models_do";
+    for size in ["0.5b", "1.5b"] {
+        let name = format!("qwen2.5-coder-{size}-instruct-q4_k_m.gguf");
+        let Some(model) = published(test, &name) else { continue };
+        let found = run(&Spec::Gguf(model), &compared(), 2).unwrap();
+        assert_eq!(found.agrees(), Some(true), "{size}: {found:?}");
+    }
 }

@@ -8,7 +8,7 @@ use super::open_target;
 use crate::support::generate::{generate, options, plain, request};
 use crate::support::golden::GOLDEN;
 use crate::support::gpu::gpu;
-use crate::support::library::{load_files, real_model};
+use crate::support::library::{load_files, published};
 use dovetail::decode::Engine;
 use dovetail::draft::{ContextDraft, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
@@ -20,7 +20,8 @@ use serde_json::Value;
 
 /// The model, or `None` after printing that the test is left out.
 fn model(test: &str) -> Option<TargetFiles> {
-    real_model(test).map(|path| open_target(&Spec::Gguf(path)).unwrap())
+    published(test, "SmolLM2-135M-Instruct.Q4_1.gguf")
+        .map(|path| open_target(&Spec::Gguf(path)).unwrap())
 }
 
 fn golden(name: &str) -> Value {

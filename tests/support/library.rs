@@ -108,20 +108,16 @@ pub fn load_files(files: &TargetFiles, context: usize, threads: usize) -> CpuTar
     load_target(&files.config, &*files.weights, Pool::new(threads), context, KvFormat::F32)
 }
 
-/// SmolLM2-135M-Instruct in Q4_1. The file is too big to be in the repository: `tests/real/fetch.sh
-/// FOLDER` downloads it, and `DOVETAIL_REAL_MODEL` or `~/.cache/dovetail-tests` says where it is.
-/// If it is missing, prints that the test is left out and returns `None`.
-pub fn real_model(test: &str) -> Option<PathBuf> {
-    const NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
-    let named = std::env::var_os("DOVETAIL_REAL_MODEL").map(PathBuf::from);
-    let cached = || {
-        let home = std::env::var_os("HOME")?;
-        Some(Path::new(&home).join(".cache/dovetail-tests").join(NAME))
-    };
-    let found = named.or_else(cached).filter(|path| path.is_file());
+/// A published model's file, too big to be in the repository, in `DOVETAIL_REAL_MODELS` or
+/// `~/.cache/dovetail-tests`; `tests/real/fetch.sh FOLDER` downloads SmolLM2. If it is missing,
+/// prints that the test is left out and returns `None`.
+pub fn published(test: &str, name: &str) -> Option<PathBuf> {
+    let cached = || Some(Path::new(&std::env::var_os("HOME")?).join(".cache/dovetail-tests"));
+    let folder = std::env::var_os("DOVETAIL_REAL_MODELS").map(PathBuf::from).or_else(cached);
+    let found = folder.map(|folder| folder.join(name)).filter(|path| path.is_file());
     if found.is_none() {
         // Written past the test harness, which shows no output of a test that passes.
-        let _ = writeln!(std::io::stderr(), "left out: {test} needs {NAME}");
+        let _ = writeln!(std::io::stderr(), "left out: {test} needs {name}");
     }
     found
 }
