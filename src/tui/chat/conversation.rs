@@ -31,10 +31,14 @@ pub(crate) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
         .collect();
     rows.reverse();
     if rows.is_empty() {
-        state.refuse("There are no messages yet");
-    } else {
-        state.overlays.open = Some(Overlay::Questions { list: FilteredList::new(rows), purpose });
+        return state.refuse("There are no messages yet");
     }
+    // The message whose answer is looked at, or else the latest.
+    let here = state.token_looked_at().map(|(turn, _)| turn);
+    let at = here.and_then(|here| rows.iter().position(|row| row.turn <= here));
+    let mut list = FilteredList::new(rows);
+    list.select(at.unwrap_or_default() as isize);
+    state.overlays.open = Some(Overlay::Questions { list, purpose });
 }
 
 /// One of them was chosen.

@@ -207,6 +207,9 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Chat, "chat_files", &[key(C::Enter)], A::Files, "open long files in messages, or fold"),
     bind(S::Chat, "chat_copy", &[char('y'), char('c')], A::Copy, "copy the last answer")
         .hint(3, "copy"),
+    bind(S::Chat, "chat_edit", &[char('e')], A::EditQuestion,
+        "edit the message of the answer looked at, branch off after it"),
+    bind(S::Chat, "chat_branch", &[char('b')], A::Branch, ""),
     bind(S::Chat, "chat_regenerate", &[char('r')], A::Regenerate, "answer the last question again")
         .hint(4, "again"),
     // any panel
