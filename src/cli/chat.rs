@@ -20,6 +20,7 @@ use crate::printable::{printable_line, shell_word};
 use crate::settings::{HeadChoice, SettingValue, Settings};
 use crate::tui::display::Display;
 use crate::tui::keymap::Keymap;
+use crate::tui::tips::Tips;
 use crate::tui::{self, Left, ModelFinder, NotOpened, Opening, ScreenConfig, state::StateConfig};
 
 /// Shows the screen until the user leaves.
@@ -34,13 +35,18 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         .inspect_err(|error| tracing::warn!("conversations are not saved: {error}"))
         .ok();
     if settings.layout.is_none()
-        && let Some(name) = store.as_ref().and_then(SessionStore::layout)
+        && let Some(name) = store.as_ref().and_then(|store| store.note(SessionStore::LAYOUT))
     {
         // A name that another version wrote may mean nothing here.
         let _ = settings.set("screen.layout", &SettingValue::text(&name));
     }
     let (gpu, adapter) = shown_gpu(settings.device, &Machine::probe());
+    // A script is played for tests and pictures, which a tip would change.
+    let tips = store.as_ref().filter(|_| settings.tips && args.shared.script.is_none());
+    let tips = tips.map(|store| store.note(SessionStore::TIPS).unwrap_or_default());
+    let recorded = args.record.as_ref().map_or("", |_| Tips::RECORD);
     let state = StateConfig {
+        tips: tips.map(|done| format!("{done}{recorded} ")),
         gpu,
         adapter,
         first_run: args.shared.script.is_none()
@@ -79,6 +85,7 @@ pub(super) fn screen_state(settings: &Settings) -> Result<StateConfig, Failure> 
         adapter: None,
         first_run: false,
         replay: false,
+        tips: None,
     })
 }
 

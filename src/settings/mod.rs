@@ -229,6 +229,8 @@ pub struct Settings {
     pub vi: bool,
     /// Whether the mouse is the chat's: wheel, click and selection.
     pub mouse: bool,
+    /// Whether the chat tells of features that were not used yet.
+    pub tips: bool,
     /// Keys of the chat that the file changes, in the order of its table `[keys]`.
     pub keys: Vec<KeyChange>,
     /// Most gigabytes of KV caches of conversations to keep on the disk; 0 keeps none.
@@ -305,6 +307,7 @@ impl Default for Settings {
             marks: true,
             vi: false,
             mouse: true,
+            tips: true,
             keys: Vec::new(),
             kv_disk: Self::KV_DISK,
             snapshots: None,

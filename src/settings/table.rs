@@ -390,5 +390,8 @@ pub const KEYS: &[SettingKey] = {
             .default("true")
             .more("`false` leaves it to the terminal.")
             .command("/mouse", "[on|off]", "wheel, clicks and selection in the chat"),
+        key("screen.tips", Switch(|s| &mut s.tips))
+            .what("Whether the chat tells of features that you have not used, each once")
+            .default("true"),
     ]
 };

@@ -114,8 +114,8 @@ pub enum Effect {
     KeepUnsent(Option<String>),
     /// Remember that the program has answered here.
     Answered,
-    /// Start with this layout the next time.
-    RememberLayout(String),
+    /// Keep this text in the note of this name for the next start.
+    Remember(&'static str, String),
     /// What is saved from now on is another conversation.
     Forget,
     /// What is saved from now on is a branch of what was saved before.

@@ -14,6 +14,7 @@
 //! | `overlays` | help, lists and boxes over the panels |
 //! | `race` | one question answered plain and speculatively |
 //! | `toasts` | what is said in passing |
+//! | `tips` | features that were not used here yet |
 //!
 //! The root joins them and routes events:
 //!
@@ -47,6 +48,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 pub(crate) mod theme;
+pub(crate) mod tips;
 pub(crate) mod toasts;
 pub(crate) mod tree;
 pub(crate) mod update;

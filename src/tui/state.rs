@@ -12,6 +12,7 @@ use super::input::Input;
 use super::meters::{AnswerMeters, Meters, Speedup};
 use super::models::{ModelState, Phase};
 use super::overlays::{Overlay, Overlays};
+use super::tips::Tips;
 use super::toasts::{Ends, Toasts, Tone};
 use super::tree::Rounds;
 use crate::decode::Round;
@@ -33,6 +34,8 @@ pub struct StateConfig {
     pub first_run: bool,
     /// Whether a record is shown, for which there is no model.
     pub replay: bool,
+    /// The names of the tips that are not needed any more; `None` shows none.
+    pub tips: Option<String>,
 }
 
 /// Everything a frame shows.
@@ -56,6 +59,8 @@ pub struct ScreenState {
     pub overlays: Overlays,
     /// What is said in passing.
     pub toasts: Toasts,
+    /// Features that were not used here yet.
+    pub tips: Tips,
     /// How the screen is divided and looks, and where keys go.
     pub display: Display,
     /// Whether the program is about to end.
@@ -98,6 +103,7 @@ impl ScreenState {
             },
             overlays: Overlays::default(),
             toasts: Toasts::default(),
+            tips: Tips::new(config.tips),
             display: config.display,
             leaving: Leaving::default(),
             earlier: None,

@@ -234,19 +234,24 @@ impl SessionStore {
         private_file(&self.answered_mark()).map(drop)
     }
 
-    /// The layout of the screen that was chosen last; `None` if none was.
-    pub fn layout(&self) -> Option<String> {
-        read_text(&self.folder.join(".layout"), 64).ok()
+    /// The note with the layout of the screen that was chosen last.
+    pub const LAYOUT: &str = ".layout";
+    /// The note with the names of the tips that are not needed any more.
+    pub const TIPS: &str = ".tips";
+
+    /// A short text that was kept for this start; `None` if there is none.
+    pub fn note(&self, note: &str) -> Option<String> {
+        read_text(&self.folder.join(note), 256).ok()
     }
 
-    /// Keeps the name of a layout for the next start.
+    /// Keeps a short text for the next start.
     ///
     /// # Errors
     /// The system's.
-    pub fn remember_layout(&self, name: &str) -> io::Result<()> {
+    pub fn remember(&self, note: &str, text: &str) -> io::Result<()> {
         private_folder(&self.folder)?;
-        let path = self.folder.join(".layout");
-        atomic_write(&path, Access::Private, |file| file.write_all(name.as_bytes()))
+        let path = self.folder.join(note);
+        atomic_write(&path, Access::Private, |file| file.write_all(text.as_bytes()))
     }
 
     fn answered_mark(&self) -> PathBuf {

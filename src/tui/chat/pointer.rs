@@ -4,6 +4,7 @@
 use super::selection::{Selection, TextPoint, byte_at, first_byte, selected_text};
 use super::view::Shows;
 use crate::chat::Role;
+use crate::tui::actions::Action;
 use crate::tui::display::Focus;
 use crate::tui::event::{Button, Effect};
 use crate::tui::state::ScreenState;
@@ -83,6 +84,7 @@ fn click(state: &mut ScreenState, point: TextPoint) {
     let byte = if answer { byte_at(turn, point) } else { None };
     match byte.map(|byte| state.show_round_of(point.turn, byte)) {
         Some(Ok(())) => {
+            state.no_tip_about(Action::LookWord(1));
             state.display.focus = Focus::Tree;
             state.display.side = Some(Focus::Tree);
         }

@@ -189,11 +189,11 @@ impl EffectRunner {
         }
     }
 
-    /// Starts with this layout the next time.
-    pub fn remember_layout(&self, name: &str) {
+    /// Keeps a text for the next start.
+    pub fn remember(&self, note: &str, text: &str) {
         let Some(store) = &self.store else { return };
-        if let Err(error) = store.remember_layout(name) {
-            tracing::warn!("the layout is not remembered: {error}");
+        if let Err(error) = store.remember(note, text) {
+            tracing::warn!("{note} is not remembered: {error}");
         }
     }
 

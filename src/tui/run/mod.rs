@@ -264,7 +264,7 @@ impl App {
             }
             Effect::KeepUnsent(text) => runner.keep_unsent(text),
             Effect::Answered => runner.answered(),
-            Effect::RememberLayout(name) => runner.remember_layout(&name),
+            Effect::Remember(note, text) => runner.remember(note, &text),
             Effect::Forget => runner.forget(),
             Effect::Branch { messages } => runner.branch(messages),
             Effect::List { branches } => {

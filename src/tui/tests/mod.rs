@@ -131,6 +131,7 @@ pub fn config() -> StateConfig {
         adapter: None,
         first_run: false,
         replay: false,
+        tips: None,
     }
 }
 

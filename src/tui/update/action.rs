@@ -35,6 +35,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
     if replay::refuses(state, action) {
         return Ok(());
     }
+    state.no_tip_about(action);
     match action {
         Action::Send => send(state),
         Action::Newline => state.input.edit(TextArea::insert_newline),

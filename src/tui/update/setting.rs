@@ -1,6 +1,7 @@
 //! Commands that set a value: alone they show it and what they take. They go through the table of
 //! the settings, so that a range is the same in the file, in a flag and here. Must never do IO.
 
+use crate::chat::SessionStore;
 use crate::settings::{Problem, SettingKey, SettingValue, Settings};
 use crate::tui::actions::{Dial, ModelPart};
 use crate::tui::chat::answer::STILL_LOADING;
@@ -129,7 +130,7 @@ fn value_of(
         // What was opened or hidden was so in the layout before.
         (state.display.focus, state.display.side) = (Focus::Input, None);
         state.display.meters = false;
-        state.emit(Effect::RememberLayout(argument.to_string()));
+        state.emit(Effect::Remember(SessionStore::LAYOUT, argument.to_string()));
     }
     if std::mem::replace(&mut state.display.mouse, settings.mouse) != settings.mouse {
         state.emit(Effect::Mouse(settings.mouse));

@@ -127,6 +127,7 @@ fn finished(state: &mut ScreenState, summary: Box<Summary>) {
     }
     state.chat.close(AnswerOutcome::of(&summary));
     save(state);
+    state.next_tip();
     if end_first_answer(state) {
         state.apply();
     }

@@ -1,6 +1,8 @@
 //! The rows at the edges of the screen: what is loaded and what it is doing, how fast it is, and
 //! the keys most useful now. Must never change the state, nor name a key itself.
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::tui::draw::{Frame, Line, Modifier, Rect, Span, Styles, ends, figures};
 use crate::tui::keymap;
 use crate::tui::meters::payoff;
@@ -27,9 +29,12 @@ pub(super) fn header(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, sty
     frame.render_widget(ends(name, words, width as u16), area);
 }
 
-/// The bottom row: keys.
+/// The bottom row: keys, or a tip.
 pub(super) fn hints(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
     let width = usize::from(area.width);
+    if let Some(tip) = state.tip().filter(|tip| tip.width() < width) {
+        return frame.render_widget(Line::styled(format!(" {tip}"), styles.dim), area);
+    }
     let mut line = Line::default();
     for (key, word) in keymap::hints(state) {
         let hint = [

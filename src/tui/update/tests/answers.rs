@@ -169,7 +169,7 @@ fn the_very_first_answer_is_slow_until_a_key() {
             // The tree leaves the screen with the slow answer, and the worker learns it.
             assert_eq!(effects.last(), Some(&Effect::Apply(state.controls.worker.clone())));
             let works =
-                |effect: &Effect| !matches!(effect, Effect::Apply(_) | Effect::RememberLayout(_));
+                |effect: &Effect| !matches!(effect, Effect::Apply(_) | Effect::Remember(..));
             assert!(!effects.iter().any(works), "{effects:?}");
             let Controls { pace, watched, paused, .. } = state.controls.worker;
             assert_eq!((pace, watched, paused), (0, key == "<f2>", false), "{key}");

@@ -1,6 +1,7 @@
 //! Keys: which one does what, and where.
 
 use super::*;
+use crate::chat::SessionStore;
 use crate::settings::Layout;
 use crate::tui::keymap::{BINDINGS, EDITING, KeyPress, Scope, hints, lookup};
 use crate::tui::overlays::SessionList;
@@ -65,7 +66,10 @@ fn a_key_goes_through_the_layouts_and_the_choice_is_kept() {
             layout = layout.next();
             let effects = type_keys(&mut state, "<f2>");
             assert_eq!(state.display.layout(), layout);
-            assert!(effects.contains(&Effect::RememberLayout(layout.name().to_string())));
+            assert!(
+                effects
+                    .contains(&Effect::Remember(SessionStore::LAYOUT, layout.name().to_string()))
+            );
             let panels = [Focus::Tree, Focus::Meters, Focus::Controls].map(|it| state.shows(it));
             let lab = layout == Layout::Lab;
             assert_eq!(panels, [layout != Layout::Chat, lab && width >= 110, lab], "{width}");
