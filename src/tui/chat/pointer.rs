@@ -14,7 +14,8 @@ pub(crate) fn button(state: &mut ScreenState, button: Button, x: u16, y: u16) {
     if state.overlays.open.is_some() {
         return;
     }
-    if let Some(round) = state.meters.clock.round(x, y).filter(|_| button == Button::Pressed) {
+    let pressed = button == Button::Pressed;
+    if pressed && let Some(round) = state.meters.clock.round(x, y) {
         state.tree.go(round);
         let sees_tree = state.shows(Focus::Tree);
         state.display.focus = if sees_tree { Focus::Tree } else { Focus::Meters };
@@ -24,8 +25,8 @@ pub(crate) fn button(state: &mut ScreenState, button: Button, x: u16, y: u16) {
         Button::Pressed => {
             let inside = state.chat.seen.area.contains((x, y).into());
             let row = usize::from(y.saturating_sub(state.chat.seen.area.y));
-            let row = state.chat.seen.rows.get(row).filter(|_| inside);
-            if row.is_some_and(|row| matches!(row.shows, Shows::Folded(_))) {
+            let row = state.chat.seen.rows.get(row);
+            if inside && row.is_some_and(|row| matches!(row.shows, Shows::Folded(_))) {
                 state.chat.shows_files = true;
                 return;
             }

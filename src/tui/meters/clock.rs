@@ -85,8 +85,8 @@ impl RoundClock {
     pub fn new(state: &ScreenState, width: u16, styles: &Styles) -> Self {
         let times = times(state, usize::from(width), styles);
         let cells = width.saturating_sub(NAMES);
-        let rounds: Vec<_> = state.tree.around(usize::from(cells / NARROWEST)).collect();
-        let Some((shown, _)) = state.tree.shown().filter(|_| !rounds.is_empty()) else {
+        let rounds: Vec<_> = state.tree.around(usize::from(cells / NARROWEST).max(1)).collect();
+        let Some((shown, _)) = state.tree.shown() else {
             return Self { rows: times, lanes: 0, ends: Vec::new() };
         };
         let whole = |round: &Round| round.timing.total_ms() + round.timing.plan_ms;
@@ -136,7 +136,7 @@ impl RoundClock {
 /// Where the time of the round looked back at went, or that of a mean one.
 fn times(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static>> {
     let summary = &state.meters.answer.summary;
-    let looked_at = state.tree.shown().filter(|_| !state.tree.live());
+    let looked_at = if state.tree.live() { None } else { state.tree.shown() };
     let (whose, spent, rounds) = match looked_at {
         Some((at, round)) => (format!("round {} ", at + 1), round.timing, 1),
         None => ("mean ".to_owned(), summary.timing, summary.rounds),

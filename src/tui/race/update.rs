@@ -66,8 +66,8 @@ pub(crate) fn event(state: &mut ScreenState, event: Event) {
     if !race.take(&event) {
         return;
     }
-    let (measuring, models) = (race.measuring(), race.models().cloned());
-    match models {
+    let measuring = race.measuring();
+    match race.models().cloned() {
         None if measuring => return run(state),
         Some([_, other]) if measuring => {
             state.models.phase = Phase::Idle;
