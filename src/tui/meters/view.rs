@@ -90,10 +90,13 @@ fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
         0 => context.holds.to_string(),
         used => format!("{} of {}", used.min(context.holds), context.holds),
     });
-    let tau = named(payoff::tau(meters), styles.text, " tokens per round (τ)", styles);
     let ratio = state.speedup().map_or(Line::default(), |speedup| {
         Line::styled(speedup.words(), payoff::style(speedup, styles))
     });
+    let tau = |name| named(payoff::tau(meters), styles.text, name, styles);
+    let tau = [" tokens per round (τ)", " per round (τ)"].map(tau);
+    let room = usize::from(width).saturating_sub(ratio.width() + 1);
+    let tau = tau.into_iter().find(|tau| tau.width() <= room).unwrap_or_default();
     let done = Line::styled(figures::tokens_in(summary.tokens, summary.rounds), styles.text);
     let prompt = figure("prompt", prompt, styles);
     vec![

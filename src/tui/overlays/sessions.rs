@@ -121,11 +121,17 @@ pub(crate) fn page(
 }
 
 fn line(session: &SessionHead, columns: u16, styles: &Styles) -> Line<'static> {
-    let title = if session.title.is_empty() { "(no title)" } else { session.title.as_str() };
+    let origin = session.branch_of.as_ref();
+    let title = match session.preview.first() {
+        // A branch that has no title of its own is told by its last question.
+        Some((_, asked)) if origin.is_some_and(|it| it.title == session.title) => asked,
+        _ if session.title.is_empty() => "(no title)",
+        _ => &session.title,
+    };
     let mut left = Line::styled(printable_line(title).into_owned(), styles.text);
     if session.depth > 0 {
         left.spans.insert(0, Span::styled("   ".repeat(session.depth - 1) + "╰╴", styles.faint));
-    } else if let Some(origin) = &session.branch_of {
+    } else if let Some(origin) = origin {
         left.spans.insert(0, Span::styled("↳ ", styles.accent));
         let origin = printable_line(&origin.title).into_owned();
         left.push_span(Span::styled(format!("  branch of “{origin}”"), styles.dim));

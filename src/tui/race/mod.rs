@@ -138,6 +138,13 @@ impl Race {
         }
     }
 
+    /// The other model is loaded, and this is its name.
+    pub fn name_other(&mut self, name: String) {
+        if let Contest::Models(models) = &mut self.contest {
+            models[1].title = name;
+        }
+    }
+
     /// What is compared, then both answers.
     pub fn names(&self) -> [String; 3] {
         match &self.contest {

@@ -82,8 +82,12 @@ pub(crate) fn event(state: &mut ScreenState, event: Event) {
 
 /// Another model is in use: the second answer is its own.
 pub(crate) fn swapped(state: &mut ScreenState) {
-    match &state.overlays.race {
-        Some((race, _)) if race.models().is_some() && race.measuring() => run(state),
+    let target = state.models.target().to_string();
+    match &mut state.overlays.race {
+        Some((race, _)) if race.models().is_some() && race.measuring() => {
+            race.name_other(target);
+            run(state);
+        }
         Some((race, _)) if race.models().is_some() => restore(state),
         _ => {}
     }

@@ -90,7 +90,7 @@ fn two_models_answer_the_last_question_and_the_first_stays_in_use() {
     assert_eq!(back.models, named("first.gguf"));
     type_keys(&mut state, "<enter>");
     let shown = screen_of(&mut state);
-    for words in ["What the first says.", "Another text.", "qwen.gguf: ", " tok/s"] {
+    for words in ["What the first says.", "Another text.", "Qwen: ", " tok/s"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     // What is asked meanwhile waits for the first model.
