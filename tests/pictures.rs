@@ -5,8 +5,8 @@
 //! cargo run --release --example pictures -- MODEL.gguf    # the picture needs a real model
 //! ```
 //!
-//! It types as a person would, in its own home folder, and writes `assets/screen.svg` and
-//! `assets/first-minutes.cast`. Without a model it only makes the recording.
+//! It types as a person would, in its own home folder, and writes `assets/first-minutes.cast`. With
+//! a model it also writes `assets/screen.svg` and the guide's pictures of the layouts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "support/picture.rs"]
@@ -116,7 +116,8 @@ fn screen(assets: &Path, model: &str) {
         ask(&mut chat, question);
         answered(&mut chat, limit);
     }
-    // The marks stay. Looks back at a round in whose tree many guesses were accepted.
+    // The marks fade, and this brings them back. Looks back at a round in whose tree many guesses were accepted.
+    wait_seconds(3.0);
     chat.send("\x1b[20~");
     chat.send("\t");
     for _ in 0..100 {
@@ -127,7 +128,26 @@ fn screen(assets: &Path, model: &str) {
         }
     }
     wait_seconds(0.5);
-    std::fs::write(assets.join("screen.svg"), chat.see(picture::svg)).unwrap();
+    let draw = |chat: &Pty, name: &str, ground| {
+        let svg = chat.see(|screen| picture::svg(screen, ground));
+        std::fs::write(assets.join(format!("{name}.svg")), svg).unwrap();
+    };
+    draw(&chat, "screen", picture::DARK);
+    chat.send("\x1b");
+    wait_seconds(1.0);
+    std::fs::create_dir_all(assets.join("layouts")).unwrap();
+    for (theme, ground) in [("dark", picture::DARK), ("light", picture::LIGHT)] {
+        chat.send(&format!("/theme {theme}\r"));
+        for (columns, rows) in [(80, 24), (120, 36), (200, 50)] {
+            chat.resize(columns, rows);
+            for layout in ["chat", "tree", "lab"] {
+                chat.send(&format!("/layout {layout}\r"));
+                // What was said in passing is gone by then.
+                wait_seconds(6.0);
+                draw(&chat, &format!("layouts/{layout}-{columns}x{rows}-{theme}"), ground);
+            }
+        }
+    }
     chat.send("\x11");
     chat.end();
 }

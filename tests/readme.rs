@@ -59,6 +59,7 @@ fn check_links(page: &Path) -> usize {
 fn links_lead_to_files_and_sections_that_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut seen = check_links(&root.join("README.md"));
+    assert_eq!(check_links(&root.join("assets/layouts/README.md")), 18);
     for topic in TOPICS {
         seen += check_links(&root.join(format!("assets/docs/{}.md", topic.name)));
     }

@@ -7,8 +7,17 @@ use std::time::Duration;
 const CELL: (f64, f64) = (8.4, 18.0);
 /// The margin around the screen in pixels.
 const MARGIN: f64 = 12.0;
-const PAPER: &str = "#181a1f";
-const INK: &str = "#dcdde1";
+
+/// The colours of a terminal that has no others set.
+#[derive(Clone, Copy)]
+pub struct Ground {
+    paper: &'static str,
+    ink: &'static str,
+}
+
+pub const DARK: Ground = Ground { paper: "#181a1f", ink: "#dcdde1" };
+pub const LIGHT: Ground = Ground { paper: "#fbfaf7", ink: "#2a2c31" };
+
 /// The sixteen colours of a dark terminal.
 const SIXTEEN: [&str; 16] = [
     "#181a1f", "#d7875f", "#87af87", "#d7af87", "#87afff", "#af87af", "#87afaf", "#bcbcbc",
@@ -25,15 +34,15 @@ struct Look {
 }
 
 impl Look {
-    fn of(cell: &vt100::Cell) -> Self {
+    fn of(cell: &vt100::Cell, ground: Ground) -> Self {
         let mut ink = hex(cell.fgcolor());
         let mut paper = hex(cell.bgcolor());
         if cell.inverse() {
             std::mem::swap(&mut ink, &mut paper);
-            ink = ink.or_else(|| Some(PAPER.to_owned()));
-            paper = paper.or_else(|| Some(INK.to_owned()));
+            ink = ink.or_else(|| Some(ground.paper.to_owned()));
+            paper = paper.or_else(|| Some(ground.ink.to_owned()));
         }
-        let ink = ink.unwrap_or_else(|| INK.to_owned());
+        let ink = ink.unwrap_or_else(|| ground.ink.to_owned());
         Self { ink, paper, bold: cell.bold(), underline: cell.underline() }
     }
 }
@@ -58,15 +67,16 @@ fn hex(colour: vt100::Color) -> Option<String> {
     Some(format!("#{r:02x}{g:02x}{b:02x}"))
 }
 
-/// The screen as it would look in a dark terminal.
-pub fn svg(screen: &vt100::Screen) -> String {
+/// The screen as it would look in a terminal with these colours.
+pub fn svg(screen: &vt100::Screen, ground: Ground) -> String {
+    let paper = ground.paper;
     let (rows, columns) = screen.size();
     let width = 2.0 * MARGIN + f64::from(columns) * CELL.0;
     let height = 2.0 * MARGIN + f64::from(rows) * CELL.1;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
          font-family=\"ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace\" \
-         font-size=\"14\"><rect width=\"100%\" height=\"100%\" rx=\"10\" fill=\"{PAPER}\"/>\n"
+         font-size=\"14\"><rect width=\"100%\" height=\"100%\" rx=\"10\" fill=\"{paper}\"/>\n"
     );
     for row in 0..rows {
         let mut run: Option<(u16, Look, String)> = None;
@@ -75,7 +85,7 @@ pub fn svg(screen: &vt100::Screen) -> String {
             if cell.is_wide_continuation() {
                 continue;
             }
-            let look = Look::of(cell);
+            let look = Look::of(cell, ground);
             let text = if cell.has_contents() { cell.contents() } else { " " };
             match &mut run {
                 Some((_, same, words)) if *same == look => words.push_str(text),

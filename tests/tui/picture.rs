@@ -8,10 +8,12 @@ fn the_screen_is_drawn_with_its_colours_and_marks() {
     let mut chat = Chat::with("answers.jsonl", 120, 36, &[]).ready();
     chat.type_until("Where did the <fox> run?\r", ANSWER);
     chat.wait_for("○ ready");
-    let svg = chat.pty.see(picture::svg);
+    let svg = chat.pty.see(|screen| picture::svg(screen, picture::DARK));
     assert!(svg.contains("&lt;fox&gt;"), "{svg}");
     assert!(svg.contains("text-decoration=\"underline\""), "no accepted token is marked");
     assert!(svg.contains("draft tree"), "{svg}");
+    let light = chat.pty.see(|screen| picture::svg(screen, picture::LIGHT));
+    assert!(light != svg && light.len() == svg.len(), "only the ground differs");
     assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
     assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
     chat.quit();

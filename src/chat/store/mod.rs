@@ -239,7 +239,7 @@ impl SessionStore {
     /// The note with the names of the tips that are not needed any more.
     pub const TIPS: &str = ".tips";
 
-    /// A short text that was kept for this start; `None` if there is none.
+    /// A short text from an earlier start; `None` if there is none.
     pub fn note(&self, note: &str) -> Option<String> {
         read_text(&self.folder.join(note), 256).ok()
     }

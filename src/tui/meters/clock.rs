@@ -81,7 +81,7 @@ pub(super) struct RoundClock {
 }
 
 impl RoundClock {
-    /// Of the latest rounds, or of those around the round that is looked at.
+    /// Shows the latest rounds, or those around the round that is looked at.
     pub fn new(state: &ScreenState, width: u16, styles: &Styles) -> Self {
         let times = times(state, usize::from(width), styles);
         let cells = width.saturating_sub(NAMES);
@@ -170,7 +170,7 @@ fn times(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static
     let fits = legends.into_iter().find(|legend| legend.width() <= width);
     let mut rows = vec![fits.unwrap_or_else(|| legend("", "  ", &bare))];
     if spent.ahead_ms > 0.0 {
-        let beside = [
+        let overlap = [
             (Some(Activity::Draft), "ahead ", spent.ahead_ms),
             (Some(Activity::Wait), "wait ", spent.wait_ms),
             (Some(Activity::Transfer), "transfer ", spent.transfer_ms),
@@ -179,7 +179,7 @@ fn times(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static
             (Some(Activity::Idle), "idle: draft ", spent.draft_idle_ms()),
             (None, "target ", spent.target_idle_ms()),
         ];
-        rows.extend([legend("", " ", &beside), legend("", "  ", &idle)]);
+        rows.extend([legend("", " ", &overlap), legend("", "  ", &idle)]);
     }
     if let Some(c) = state.meters.answer.duo_c {
         rows.push(named(format!("{c:.1}"), styles.text, " draft steps in a pass (c)", styles));

@@ -123,7 +123,7 @@ pub(crate) fn page(
 fn line(session: &SessionHead, columns: u16, styles: &Styles) -> Line<'static> {
     let origin = session.branch_of.as_ref();
     let title = match session.preview.first() {
-        // A branch that has no title of its own is told by its last question.
+        // A branch without a title of its own is listed by its last question.
         Some((_, asked)) if origin.is_some_and(|it| it.title == session.title) => asked,
         _ if session.title.is_empty() => "(no title)",
         _ => &session.title,

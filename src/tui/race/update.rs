@@ -103,7 +103,7 @@ pub(crate) fn not_swapped(state: &mut ScreenState) {
     }
 }
 
-/// Loads the model from before again, if another is in use. What is asked meanwhile waits for it.
+/// Loads the model from before again, if another is in use. A question waits for it.
 fn models_back(state: &mut ScreenState) {
     let Some((race, _)) = &state.overlays.race else { return };
     let (Some([former, _]), Some(ready)) = (race.models().cloned(), &state.models.ready) else {
