@@ -116,7 +116,8 @@ fn screen(assets: &Path, model: &str) {
         ask(&mut chat, question);
         answered(&mut chat, limit);
     }
-    // The marks fade, and this brings them back. Looks back at a round in whose tree many guesses were accepted.
+    // The marks fade, and this brings them back.
+    // Looks back at a round in whose tree many guesses were accepted.
     wait_seconds(3.0);
     chat.send("\x1b[20~");
     chat.send("\t");
