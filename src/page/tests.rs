@@ -76,7 +76,7 @@ fn all_of_a_text_is_shown_whatever_is_known_of_its_tokens() {
     let tokens = [committed("be", Target), committed("gun", Forced)];
     for (text, before, words) in [
         ("begun", 0, vec![("be", Some("target")), ("gun", Some("forced"))]),
-        // The answer goes on from one of an earlier run.
+        // The answer continues one of an earlier run.
         ("was begun", 4, vec![("was be", None), ("gun", Some("forced"))]),
         // More than the tokens say.
         ("begun now", 0, vec![("be", Some("target")), ("gun", Some("forced")), (" now", None)]),

@@ -93,7 +93,7 @@ fn two_models_answer_the_last_question_and_the_first_stays_in_use() {
     for words in ["What the first says.", "Another text.", "Qwen: ", " tok/s"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    // What is asked meanwhile waits for the first model.
+    // A question waits for the first model.
     type_keys(&mut state, "<esc>");
     let effects = type_keys(&mut state, "two<enter>");
     assert!(!effects.iter().any(|e| matches!(e, Effect::Send(_))), "{effects:?}");
