@@ -7,7 +7,7 @@ use std::path::Path;
 use candle_core::quantized::gguf_file::Content;
 use candle_core::{Device, Result};
 use candle_transformers::models::{
-    quantized_gemma3, quantized_llama, quantized_phi3, quantized_qwen2, quantized_qwen3,
+    quantized_llama, quantized_phi3, quantized_qwen2, quantized_qwen3,
 };
 
 use super::CandleModel;
@@ -43,14 +43,9 @@ pub(super) fn load(path: &Path) -> Result<CandleModel> {
             let model = ModelWeights::from_gguf(false, content, file, cpu)?;
             CandleModel::of(model, |_| {}, ModelWeights::forward).stepping()
         }
-        "gemma3" => {
-            use quantized_gemma3::ModelWeights;
-            let model = ModelWeights::from_gguf(content, file, cpu)?;
-            CandleModel::of(model, |_| {}, ModelWeights::forward).stepping()
-        }
+        // Not gemma3: candle 0.11 puts SiLU where Gemma has GELU.
         other => candle_core::bail!(
-            "the architecture `{other}` cannot be compared, only llama, qwen2, qwen3, phi3 and \
-             gemma3"
+            "the architecture `{other}` cannot be compared, only llama, qwen2, qwen3 and phi3"
         ),
     })
 }
