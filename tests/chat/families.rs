@@ -138,6 +138,20 @@ fn llama_3_is_told_the_date_and_no_tools() {
 }
 
 #[test]
+fn seed_oss_has_a_budget_for_its_thoughts() {
+    let template = template(
+        r"{%- if not thinking_budget is defined -%}{%- set thinking_budget = -1 -%}{%- endif -%}
+{%- for m in messages -%}{{- '<r>' + m.role + '</r>' + m.content -}}{%- endfor -%}
+{%- if thinking_budget == 0 -%}{{- '<r>system</r>Do not think.' -}}{%- endif -%}
+{%- if add_generation_prompt -%}{{- '<r>assistant</r>' -}}{%- endif -%}",
+    );
+    assert!(template.switches_thinking());
+    let told = |thinking| rendered(&template.with_thinking(Some(thinking)), &[user("Hi.")]);
+    assert_eq!(told(true), "<r>user</r>Hi.<r>assistant</r>");
+    assert_eq!(told(false), "<r>user</r>Hi.<r>system</r>Do not think.<r>assistant</r>");
+}
+
+#[test]
 fn granite_3_has_another_name_for_the_switch() {
     let template = template(
         r"{%- if messages[0]['role'] == 'system' -%}{%- set system = messages[0]['content'] -%}{%- set loop_messages = messages[1:] -%}

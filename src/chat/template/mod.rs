@@ -223,9 +223,12 @@ impl ChatTemplate {
         ];
         if let Some(thinking) = self.thinking {
             // The first is used by Qwen3, SmolLM3 and similar models; the second by Granite and
-            // DeepSeek.
+            // DeepSeek; the third, in tokens, by Seed-OSS, where it has no limit unless one is set.
             root.push(("enable_thinking", Value::from(thinking)));
             root.push(("thinking", Value::from(thinking)));
+            if !thinking {
+                root.push(("thinking_budget", Value::from(0)));
+            }
         }
         Value::from_pairs(root)
     }
