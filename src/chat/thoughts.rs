@@ -2,8 +2,9 @@
 //! not depend on tokens: control tokens come by name.
 //!
 //! Two forms are known. In the first, the answer begins with a block such as `<think>…</think>`;
-//! the template may have written the opening tag at the end of the prompt. In the second (gpt-oss),
-//! control tokens divide the text into messages on channels, and `final` is the answer.
+//! the template may have written the opening tag at the end of the prompt, and Gemma 4 names the
+//! block in a line of its own. In the second (gpt-oss), control tokens divide the text into messages
+//! on channels, and `final` is the answer.
 
 use super::Prompt;
 
@@ -15,11 +16,14 @@ struct ThoughtTags {
 }
 
 /// The blocks that published models are trained on.
-const BLOCKS: [ThoughtTags; 3] = [
+const BLOCKS: [ThoughtTags; 4] = [
     ThoughtTags { open: "<think>", close: "</think>" },
     ThoughtTags { open: "<seed:think>", close: "</seed:think>" },
     ThoughtTags { open: "[THINK]", close: "[/THINK]" },
+    NAMED,
 ];
+/// Gemma 4's block, whose first line is its name.
+const NAMED: ThoughtTags = ThoughtTags { open: "<|channel>", close: "<channel|>" };
 
 /// Begins the name of a channel.
 const CHANNEL: &str = "<|channel|>";
@@ -47,6 +51,8 @@ pub struct Split {
 enum ThoughtPlace {
     /// Before the first character that is not white space.
     Start,
+    /// In the name of a block of thoughts, which is left out.
+    Name(ThoughtTags),
     /// In a block of thoughts.
     Block(ThoughtTags),
     /// Between a block and the answer; white space is left out here.
@@ -63,7 +69,11 @@ enum ThoughtPlace {
 
 impl ThoughtPlace {
     fn is_thought(&self) -> bool {
-        matches!(self, Self::Block(_) | Self::Aside)
+        matches!(self, Self::Name(_) | Self::Block(_) | Self::Aside)
+    }
+
+    fn in_block(block: ThoughtTags) -> Self {
+        if block == NAMED { Self::Name(block) } else { Self::Block(block) }
     }
 }
 
@@ -115,10 +125,13 @@ impl ThoughtSplitter {
             mark => match self.place {
                 ThoughtPlace::Start => {
                     if let Some(block) = BLOCKS.into_iter().find(|block| block.open == mark) {
-                        self.turn_to(ThoughtPlace::Block(block), &mut split);
+                        self.turn_to(ThoughtPlace::in_block(block), &mut split);
                     }
                 }
-                ThoughtPlace::Block(block) if block.close == mark => {
+                ThoughtPlace::Name(block) | ThoughtPlace::Block(block) if block.close == mark => {
+                    if matches!(self.place, ThoughtPlace::Name(_)) {
+                        self.held.clear();
+                    }
                     self.turn_to(ThoughtPlace::Behind, &mut split);
                 }
                 _ => {}
@@ -162,13 +175,18 @@ impl ThoughtSplitter {
                     let text = self.held.trim_start();
                     if let Some(block) = BLOCKS.into_iter().find(|b| text.starts_with(b.open)) {
                         let rest = text[block.open.len()..].to_owned();
-                        self.turn_to(ThoughtPlace::Block(block), split);
+                        self.turn_to(ThoughtPlace::in_block(block), split);
                         self.held = rest;
                     } else if BLOCKS.iter().any(|block| block.open.starts_with(text)) {
                         return;
                     } else {
                         self.place = ThoughtPlace::Answer;
                     }
+                }
+                ThoughtPlace::Name(block) => {
+                    let Some(end) = self.held.find('\n') else { return };
+                    self.held.drain(..=end);
+                    self.place = ThoughtPlace::Block(*block);
                 }
                 ThoughtPlace::Block(block) => {
                     let close = block.close;
@@ -304,6 +322,7 @@ mod tests {
             (false, "<think>\nHm.\n</think>\n\nYes.", "Yes.", "Hm."),
             (false, "\n <think>a\n\nb</think>c\n", "c\n", "a\n\nb"),
             (false, "[THINK]a[/THINK]b", "b", "a"),
+            (false, "<|channel>thought\na\n<channel|>b", "b", "a"),
             (false, "<think>\n\n</think>\n\nYes.", "Yes.", ""),
             (true, "\nHm.\n</think>\n\nYes.", "Yes.", "Hm."),
             // Not closed.
@@ -329,6 +348,10 @@ mod tests {
     fn marks_may_be_control_tokens_and_channels_are_told_apart() {
         let marked = parts("[THINK] a\n[/THINK]\nb[THINK]", &["[THINK]", "[/THINK]"]);
         assert_eq!(whole(false, &marked), both("b", "a"));
+        let gemma = |text| whole(false, &parts(text, &["<|channel>", "<channel|>"]));
+        assert_eq!(gemma("<|channel>thought\nHm.\n<channel|>Yes."), both("Yes.", "Hm."));
+        assert_eq!(gemma("<|channel>thought<channel|>Yes."), both("Yes.", ""));
+        assert_eq!(gemma("<|channel>thou"), both("", "thou"), "cut off");
         let channels = parts(
             "<|channel|>analysis<|message|>They greet. <|end|><|start|>assistant<|channel|>\
              commentary<|message|>Still.<|end|><|start|>assistant<|channel|>final<|message|>\
@@ -354,14 +377,14 @@ mod tests {
 
     fn part() -> impl Strategy<Value = Part> {
         const TEXTS: &str = "<think> </think> [THINK] [/THINK] <thi </t é word final analysis \
-            <seed:think> </seed: nk>";
+            <seed:think> </seed: nk> <|channel> <channel|>";
         let texts: Vec<&str> = TEXTS.split(' ').chain([" ", "\n"]).collect();
         let text = proptest::sample::select(texts);
         prop_oneof![
             8 => text.prop_map(|text| Part::Text(text.to_owned())),
             1 => prop_oneof![
                 Just(CHANNEL), Just(MESSAGE), Just(START), Just(END), Just("<think>"),
-                Just("</think>"), Just("<pad>")
+                Just("</think>"), Just("<pad>"), Just("<|channel>"), Just("<channel|>")
             ].prop_map(Part::Control),
         ]
     }
