@@ -27,9 +27,9 @@
 //! | 3 | [`settings`] | the TOML file and the flags, merged and checked |
 //! | 2 | [`model`] | the transformer on its backends, KV cache, the [`model::Target`] trait |
 //! | 2 | [`plan`] | cost model, first choice of γ and M, the controllers |
+//! | 1 | [`chat`] | conversation, template, saved sessions |
 //! | 1 | [`speculate`] | the algorithm without tensors: tree, growth, acceptance, sampler |
 //! | 1 | [`chart`] | curves, bars and heat maps as SVG |
-//! | 1 | [`chat`] | conversation, template, saved sessions |
 //! | 1 | [`hardware`] | cores, memory, VRAM and load |
 //! | 1 | [`printable`] | what may be written on a terminal |
 //! | 1 | [`kernels`] | skinny matrix products, attention, packed weights, the compute pool |

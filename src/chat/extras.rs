@@ -9,7 +9,7 @@ use super::session::SavedTurn;
 use super::{Message, Role};
 
 /// The other versions of one answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Versions {
     /// The index of the message, counting the system message.
     pub message: usize,
@@ -67,7 +67,7 @@ pub struct BranchOf {
 
 /// Everything in addition to the messages. A file without it belongs to a conversation that has
 /// none of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Extras {
     /// Answers that have several versions.
@@ -98,7 +98,7 @@ impl Extras {
 }
 
 /// A conversation as it is written to a file and read from it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SavedChat {
     /// The messages, including the system message.
     pub turns: Vec<SavedTurn>,

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::answer_end::AnswerEnd;
 use super::extras::{Extras, SavedChat};
 use super::models::{AnsweredBy, ModelChoice};
-use super::{Message, Role, clock};
+use super::{Given, Message, Role, clock};
 
 /// A message, and how it ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedTurn {
     /// Who said what.
     #[serde(flatten)]
@@ -24,17 +24,21 @@ pub struct SavedTurn {
     /// The tokens that the user forced in an answer, by their number in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forced: Vec<(usize, u32)>,
+    /// What the model was given for an answer; `None` for other messages, and where that cannot be
+    /// said in one: the settings were changed during the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<Given>,
 }
 
 impl SavedTurn {
     /// A whole message.
     pub fn whole(message: Message) -> Self {
-        Self { message, interrupted: false, end: None, forced: Vec::new() }
+        Self { message, interrupted: false, end: None, forced: Vec::new(), given: None }
     }
 }
 
 /// A message of a file, and when it was said.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedMessage {
     /// The message.
     #[serde(flatten)]
@@ -44,7 +48,7 @@ pub struct SavedMessage {
 }
 
 /// A conversation as it is saved. Its name is the name of its file and is not stored in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     /// For lists: the first line of the first question.
     pub title: String,

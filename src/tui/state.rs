@@ -118,6 +118,11 @@ impl ScreenState {
 
     /// Puts the controls into force, from the next round on.
     pub(crate) fn apply(&mut self) {
+        let sampler = self.controls.worker.sampler;
+        if let Some(answer) = self.chat.open_answer() {
+            // Its tokens are drawn in two ways.
+            answer.given = answer.given.take().filter(|given| given.sampler == sampler);
+        }
         self.emit(Effect::Apply(self.controls.worker.clone()));
     }
 

@@ -1,5 +1,7 @@
 //! Records from outside: written by `run --record`, checked by `verify`.
 
+use dovetail::chat::{Given, Message, Role};
+use dovetail::speculate::SamplerSettings;
 use serde_json::{Value, json};
 
 use crate::support::program::{Home, assert_has};
@@ -58,27 +60,52 @@ fn answer(home: &Home, question: &str, flags: &[&str]) -> String {
     home.ran(0, &[&["run", question], flags].concat()).0.trim().to_owned()
 }
 
+/// What a file says of an answer to these messages, of which `forgotten` came before in the file.
+fn given(forgotten: usize, asked: &[(Role, &str)]) -> Value {
+    let asked: Vec<Message> = asked.iter().map(|&(role, text)| Message::new(role, text)).collect();
+    json!(Given::new(forgotten, &asked, None, SamplerSettings::default()))
+}
+
 #[test]
 fn a_conversation_is_checked_by_its_text() {
     let home = Home::new();
-    let limit = ["--max-tokens", "16"];
-    let cut = answer(&home, RIVER, &limit);
+    let cut = answer(&home, RIVER, &["--max-tokens", "16"]);
     let whole = answer(&home, RIVER, &["--max-tokens", "400"]);
     assert!(whole.len() > cut.len(), "{whole}");
-    for (said, interrupted, code, says) in [
+    let given = given(0, &[(Role::User, RIVER)]);
+    for (said, given, interrupted, code, says) in [
         // The limit cut it off, and nothing in the file says so.
-        (cut.clone(), false, 0, "the target's own (it was cut off there)"),
-        (cut.chars().take(4).collect(), true, 0, "the target's own (it was stopped there)"),
-        (format!("{cut} Indeed."), false, 1, "is not what the target says"),
+        (cut.clone(), &given, false, 0, "the target's own (it was cut off there)"),
+        (cut.chars().take(4).collect(), &given, true, 0, "the target's own (it was stopped there)"),
+        (format!("{cut} Indeed."), &given, false, 1, "is not what the target says"),
         // Continued after the limit, to the end.
-        (whole.clone(), false, 0, "characters are the target's own\n"),
-        (format!("{whole} Indeed."), false, 1, "is not what the target says"),
+        (whole.clone(), &given, false, 0, "characters are the target's own\n"),
+        (format!("{whole} Indeed."), &given, false, 1, "is not what the target says"),
+        (whole.clone(), &Value::Null, false, 1, "not checked: the file does not say how"),
     ] {
         let session = json!({"messages": [
             {"role": "user", "content": RIVER, "at": 1},
-            {"role": "assistant", "content": said, "at": 1, "interrupted": interrupted},
+            {"role": "assistant", "content": said, "at": 1, "interrupted": interrupted,
+             "given": given},
         ]});
-        verified(&home, session, &limit, code, says);
+        verified(&home, session, &[], code, says);
+    }
+}
+
+#[test]
+fn every_answer_is_checked_with_its_own_sampler() {
+    let home = Home::new();
+    let sampler = SamplerSettings { temperature: 0.9, seed: 7, ..SamplerSettings::default() };
+    let flags = ["--temperature", "0.9", "--seed", "7", "--max-tokens", "24"];
+    let said = answer(&home, RIVER, &flags);
+    let asked = [Message::new(Role::User, RIVER)];
+    for (seed, code, says) in [(7, 0, "own"), (8, 1, "is not what the target says")] {
+        let given = Given::new(0, &asked, None, SamplerSettings { seed, ..sampler });
+        let session = json!({"messages": [
+            {"role": "user", "content": RIVER, "at": 1},
+            {"role": "assistant", "content": said, "at": 1, "interrupted": true, "given": given},
+        ]});
+        verified(&home, session, &[], code, says);
     }
 }
 
@@ -87,28 +114,31 @@ fn a_conversation_that_was_forgotten_in_part_is_checked_with_what_was_left() {
     let home = Home::new();
     let ask = |text: &str| answer(&home, text, &["--max-tokens", "12", "--context", "512"]);
     let (river, sun) = (ask(RIVER), ask(SUN));
-    let after = ask(&format!("(Summary of our conversation so far: rivers)\n\n{SUN}"));
+    let asked = format!("(Summary of our conversation so far: rivers)\n\n{SUN}");
+    let after = ask(&asked);
     let other = "No star at all.";
     for (first, second, summary, code, says) in [
         (&*river, &*sun, None, 0, "All 2 answers are"),
         (&river, &after, Some("rivers"), 0, "All 2 answers are"),
-        // Neither with the remaining conversation nor with the whole: something else was given, or
-        // answered.
-        (&river, other, None, 1, "answer 2: unknown"),
-        // The first answer was certainly given the whole beginning.
+        // The file has another summary than the one that the model was given.
+        (&river, &after, Some("lakes"), 1, "answer 2: not checked: the file does not have"),
+        (&river, other, None, 1, "answer 2: character 1 is not what"),
         (other, &sun, None, 1, "answer 1: character 1 is not what"),
     ] {
+        let asked = if summary.is_some() { asked.as_str() } else { SUN };
         let session = json!({
             "messages": [
                 {"role": "user", "content": RIVER, "at": 1},
-                {"role": "assistant", "content": first, "at": 1},
+                {"role": "assistant", "content": first, "at": 1,
+                 "given": given(0, &[(Role::User, RIVER)])},
                 {"role": "user", "content": SUN, "at": 1},
-                {"role": "assistant", "content": second, "at": 1},
+                {"role": "assistant", "content": second, "at": 1,
+                 "given": given(2, &[(Role::User, asked)])},
             ],
             "extras": {"forgotten": {"messages": 2, "summary": summary}},
         });
         let err = verified(&home, session, &[], code, says);
-        let unknown = says.ends_with("unknown");
+        let unknown = says.contains("not checked");
         assert!(!unknown || err.contains("could not be checked completely"), "{err}");
     }
 }
@@ -117,30 +147,30 @@ fn a_conversation_that_was_forgotten_in_part_is_checked_with_what_was_left() {
 fn a_long_conversation_is_soon_checked_as_far_as_it_fits() {
     let home = Home::new();
     let said = answer(&home, SUN, &["--max-tokens", "1", "--context", "64"]);
-    let message = |role, content| json!({"role": role, "content": content, "at": 1});
-    let all: Vec<Value> =
-        (0..20_000).flat_map(|_| [message("user", SUN), message("assistant", &said)]).collect();
-    let says = "answer 20000: not checked: as for an earlier answer, the prompt has";
-    for forgotten in [0, 2] {
-        let extras = json!({"forgotten": {"messages": forgotten, "summary": null}});
-        let session = json!({"messages": &all, "extras": extras});
-        let err = verified(&home, session, &["--context", "64"], 1, says);
-        assert_has(&err, &["of 20000 answers"]);
-    }
+    let given = given(0, &[(Role::User, SUN)]);
+    let exchange = [
+        json!({"role": "user", "content": SUN, "at": 1}),
+        json!({"role": "assistant", "content": said, "at": 1, "given": given}),
+    ];
+    let all: Vec<Value> = (0..20_000).flat_map(|_| exchange.clone()).collect();
+    let says = "answer 20000: not checked: it has more messages before it than";
+    let err = verified(&home, json!({"messages": all}), &["--context", "64"], 1, says);
+    assert_has(&err, &["of 20000 answers"]);
 }
 
 #[test]
 fn an_answer_to_other_instructions_cannot_be_told() {
     let home = Home::new();
-    for (instructed, says, fails) in [
-        (6, "unknown: the system prompt", "could not be checked completely"),
-        // They are as old as the answer, so they are the ones that it was given.
-        (5, "is not what the target says", ""),
+    for (instructions, says, fails) in [
+        ("Answer in two words.", "not checked: the file does not have", "could not be checked"),
+        ("Answer in one word.", "is not what the target says", ""),
     ] {
+        let asked = [(Role::System, "Answer in one word."), (Role::User, SUN)];
         let session = json!({"messages": [
-            {"role": "system", "content": "Answer in one word.", "at": instructed},
+            {"role": "system", "content": instructions, "at": 5},
             {"role": "user", "content": SUN, "at": 5},
-            {"role": "assistant", "content": "No star at all.", "at": 5},
+            {"role": "assistant", "content": "No star at all.", "at": 5,
+             "given": given(0, &asked)},
         ]});
         assert_has(&verified(&home, session, &[], 1, says), &[fails]);
     }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use clap::Args;
 
-use self::given::{Begin, Given};
 use self::likeness::{Likeness, likeness};
 use super::backend;
 use super::exit::{Code, CommandResult, Failure};
@@ -16,7 +15,7 @@ use super::interrupt;
 use super::output::stdout;
 use super::shared_args::SharedArgs;
 use crate::bench::strategies::Stop;
-use crate::chat::{Role, SavedMessage, Session};
+use crate::chat::{Role, SavedTurn, Session};
 use crate::decode::Finish;
 use crate::files::read_text;
 use crate::hardware::Machine;
@@ -24,24 +23,22 @@ use crate::load::Purpose;
 use crate::printable::printable_line;
 use crate::record::{Finding, Record, RecordError, RecordedAnswer, verify_answer};
 use crate::settings::{HeadChoice, NgramChoice, SettingValue, Settings};
+use crate::speculate::SamplerSettings;
 use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
 mod given;
 mod likeness;
 
-/// Why what a conversation's file has does not tell what an answer was given.
-const OTHERS: &str = "the system prompt was changed after this answer, and the file does not \
-                      contain the earlier one";
-const FORGOTTEN: &str = "the beginning of the conversation no longer fitted the context, and the \
-                         file does not say how much of it the model saw for this answer";
+/// Why an answer of a conversation cannot be checked.
+const NOT_TOLD: &str = "the file does not say how it was asked for: it was imported, or the \
+                        settings were changed during it";
+const OTHERS: &str = "the file does not have what it was given any more: the system prompt was \
+                      changed after it, or more was forgotten for a full context";
+const TOO_MANY: &str = "it has more messages before it than the context has tokens";
 const TOO_SHORT: &str =
     "the context is too short for the whole answer; set a longer one with --context";
-const OTHER_TEXT: &str = "is not what the target says with this sampler on these devices; a \
-                          conversation file stores neither, so repeat the flags that it was \
-                          written with";
-/// How many conversations are tried in addition to the likeliest one of each answer: a long
-/// conversation has thousands for each of thousands of answers.
-const MOST_GUESSES: usize = 1000;
+const OTHER_TEXT: &str = "is not what the target says on these devices; if --kv, --device or \
+                          --gpu-layers was given when it was written, repeat it";
 /// Most bytes of a saved conversation.
 const LONGEST: u64 = 64_000_000;
 
@@ -51,8 +48,8 @@ pub struct VerifyArgs {
     /// saved by the chat.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Flags shared with the chat: the target if it has moved and, for a conversation, the sampler
-    /// that it was written with.
+    /// Flags shared with the chat: the target if it has moved and, for a conversation, the devices
+    /// that it was written on.
     #[command(flatten)]
     pub shared: SharedArgs,
 }
@@ -119,13 +116,10 @@ fn verify_record(args: &VerifyArgs, mut settings: Settings, record: &Record) -> 
 }
 
 fn verify_session(args: &VerifyArgs, settings: Settings, session: &Session) -> CommandResult {
-    let controls = backend::controls(&settings).get();
-    let mut checker = Checker::load(settings.clone())?;
+    let mut checker = Checker::load(settings)?;
     if !args.shared.settings.set("target") && !session.target.is_empty() {
         checker.is_target(&session.target, None)?;
     }
-    let sampler = checker.backend.ready.sampler.unwrap_or(controls.sampler);
-    let controls = Controls { sampler, ..controls };
     let mut out = stdout()?;
     let mut number = 0;
     for (at, entry) in session.messages.iter().enumerate() {
@@ -133,7 +127,7 @@ fn verify_session(args: &VerifyArgs, settings: Settings, session: &Session) -> C
             continue;
         }
         number += 1;
-        let verdict = checker.said(&controls, settings.thinking, entry, &Given::of(session, at));
+        let verdict = checker.said(session, at);
         writeln!(out, "answer {number}: {}", verdict.text)?;
         if checker.note(verdict) {
             break;
@@ -155,18 +149,6 @@ impl Verdict {
     }
 }
 
-/// The conversations that failed for an earlier answer. They fail for every later one too, because
-/// they only become longer.
-#[derive(Debug, Default)]
-struct Failing {
-    /// Those that begin before this message.
-    before: usize,
-    /// The one with the summary of what was forgotten.
-    after_forgotten: bool,
-    /// Why the last of them failed.
-    why: Option<String>,
-}
-
 /// The target alone, and what it found so far.
 struct Checker {
     backend: Backend,
@@ -175,9 +157,6 @@ struct Checker {
     generation: u64,
     differing: usize,
     untold: usize,
-    failing: Failing,
-    /// How many more conversations may be tried.
-    guesses: usize,
 }
 
 impl Checker {
@@ -196,16 +175,7 @@ impl Checker {
         };
         let backend = Backend::from(backend::load(&settings, &Machine::probe(), Purpose::Text)?);
         let stop = interrupt::stop_answers(&controls);
-        Ok(Self {
-            backend,
-            controls,
-            stop,
-            generation: 0,
-            differing: 0,
-            untold: 0,
-            failing: Failing::default(),
-            guesses: MOST_GUESSES,
-        })
+        Ok(Self { backend, controls, stop, generation: 0, differing: 0, untold: 0 })
     }
 
     /// Refuses to compare with another model than the recorded one.
@@ -260,7 +230,8 @@ impl Checker {
             Finding::Same { tokens } => {
                 let forced = &answer.question.forced;
                 let own = tokens.saturating_sub(forced.len());
-                let text = format!("all {own} tokens are the target's own{}{cut}", given(forced));
+                let text =
+                    format!("all {own} tokens are the target's own{}{cut}", excepted(forced));
                 Verdict::new(answer.ended.then_some(true), text)
             }
             Finding::SameAfter { begun, tokens } => {
@@ -286,84 +257,44 @@ impl Checker {
         }
     }
 
-    /// Compares the text of a saved answer with what the target says to each of the conversations
-    /// that it may have been given.
-    fn said(
-        &mut self,
-        controls: &Controls,
-        thinking: Option<bool>,
-        entry: &SavedMessage,
-        given: &Given<'_>,
-    ) -> Verdict {
-        let said = entry.turn.message.content.trim();
-        let count = said.chars().count();
-        let mut parted = None;
-        let earlier = self.failing.why.as_ref();
-        let mut failed = earlier.map(|why| format!("as for an earlier answer, {why}"));
-        let mut all_failed = true;
-        let mut tried = 0;
-        for begin in given.begins(self.failing.before) {
-            if begin == Begin::AfterForgotten && self.failing.after_forgotten {
-                continue;
-            }
-            if tried > 0 {
-                let Some(left) = self.guesses.checked_sub(1) else { break };
-                self.guesses = left;
-            }
-            tried += 1;
-            let messages = given.conversation(begin);
-            let forced = entry.turn.forced.clone();
-            let job = Job { messages, thinking, forced, ..Job::default() };
-            let compared = self.compared(job, controls.clone(), said);
-            all_failed &= compared.is_err() || begin == Begin::AfterForgotten;
-            let (likeness, finish) = match compared {
-                Ok(found) => found,
-                Err(error) => {
-                    match begin {
-                        Begin::AfterForgotten => self.failing.after_forgotten = true,
-                        Begin::At(at) if all_failed => self.failing.before = at + 1,
-                        // A longer conversation did not fail.
-                        Begin::At(_) => {}
-                    }
-                    if all_failed {
-                        self.failing.why = Some(error.clone());
-                    }
-                    failed = Some(error);
-                    continue;
-                }
-            };
-            if self.stop.is_set() {
-                return Verdict::new(None, "not checked: interrupted");
-            }
-            let forced = self::given(&entry.turn.forced);
-            let own = |cut: &str| {
-                let text = format!("all {count} characters are the target's own{forced}{cut}");
-                Verdict::new(true, text)
-            };
-            match (likeness, entry.turn.interrupted) {
-                (Likeness::Same, false) => return own(""),
-                (Likeness::Same | Likeness::TargetGoesOn, true) => {
-                    return own(" (it was stopped there)");
-                }
-                (Likeness::TargetGoesOn, false) => return own(" (it was cut off there)"),
-                (Likeness::AnswerGoesOn, _) if finish == Some(Finish::ContextFull) => {
-                    failed = Some(TOO_SHORT.to_owned());
-                }
-                // What came after the target's end is not the target's.
-                (Likeness::AnswerGoesOn, _) => parted = parted.max(Some(count)),
-                (Likeness::Parts(at), _) => parted = parted.max(Some(at + 1)),
-            }
+    /// Compares the text of saved answer `at` with what the target says to the same conversation.
+    fn said(&mut self, session: &Session, at: usize) -> Verdict {
+        let SavedTurn { message, interrupted, forced, given, .. } = &session.messages[at].turn;
+        let not_checked = |why: &str| Verdict::new(None, format!("not checked: {why}"));
+        let Some(given) = given else { return not_checked(NOT_TOLD) };
+        let context = self.backend.ready.context;
+        if at.saturating_sub(given.forgotten) > context {
+            return not_checked(TOO_MANY);
         }
-        let text = match (parted, failed) {
-            (_, Some(error)) => format!("not checked: {error}"),
-            (_, None) if given.other_instructions => format!("unknown: {OTHERS}"),
-            (_, None) if tried > 1 => format!("unknown: {FORGOTTEN}"),
-            (at, None) => {
-                let at = at.unwrap_or_default();
-                return Verdict::new(false, format!("character {at} {OTHER_TEXT}"));
-            }
+        let Some(messages) = given::conversation(session, at) else { return not_checked(OTHERS) };
+        let said = message.content.trim();
+        let count = said.chars().count();
+        let thinking = given.thinking;
+        let job = Job { messages, thinking, forced: forced.clone(), ..Job::default() };
+        let (likeness, finish) = match self.compared(job, given.sampler, said) {
+            Ok(found) => found,
+            Err(error) => return not_checked(&error),
         };
-        Verdict::new(None, text)
+        if self.stop.is_set() {
+            return not_checked("interrupted");
+        }
+        let own = |cut: &str| {
+            let forced = excepted(forced);
+            let text = format!("all {count} characters are the target's own{forced}{cut}");
+            Verdict::new(true, text)
+        };
+        let differs = |at: usize| Verdict::new(false, format!("character {at} {OTHER_TEXT}"));
+        match likeness {
+            Likeness::Same | Likeness::TargetGoesOn if *interrupted => {
+                own(" (it was stopped there)")
+            }
+            Likeness::Same => own(""),
+            Likeness::TargetGoesOn => own(" (it was cut off there)"),
+            Likeness::AnswerGoesOn if finish == Some(Finish::ContextFull) => not_checked(TOO_SHORT),
+            // What came after the target's end is not the target's.
+            Likeness::AnswerGoesOn => differs(count),
+            Likeness::Parts(at) => differs(at + 1),
+        }
     }
 
     /// What the target says, as far as it must be known: how far `said` is that, and why it ended.
@@ -373,12 +304,11 @@ impl Checker {
     fn compared(
         &mut self,
         job: Job,
-        controls: Controls,
+        sampler: SamplerSettings,
         said: &str,
     ) -> Result<(Likeness, Option<Finish>), String> {
         self.generation += 1;
         let generation = self.generation;
-        let sampler = controls.sampler;
         self.controls.update(|controls| {
             *controls = Controls { speculate: false, sampler, generation, ..Controls::default() };
         });
@@ -446,7 +376,7 @@ impl Checker {
 }
 
 /// Which tokens the user forced, after what is said of the others; nothing without any.
-fn given(forced: &[(usize, u32)]) -> String {
+fn excepted(forced: &[(usize, u32)]) -> String {
     match forced {
         [] => String::new(),
         [(at, _)] => format!(", except for token {}, which the user forced", at + 1),

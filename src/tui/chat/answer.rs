@@ -1,7 +1,7 @@
 //! Answers from the question to the end: asked for, stopped, given again. Must never do IO.
 
 use super::{AnswerOutcome, conversation};
-use crate::chat::Role;
+use crate::chat::{Given, Role};
 use crate::tui::actions::Action;
 use crate::tui::controls::FirstAnswer;
 use crate::tui::event::Effect;
@@ -28,14 +28,16 @@ fn ask_from(state: &mut ScreenState, begun: Vec<u32>, forced: Vec<(usize, u32)>)
         // Its tokens say more than the text of its beginning.
         messages.pop_if(|last| last.role == Role::Assistant);
     }
-    state.generate(Job {
-        messages,
-        begun,
-        forced,
-        max_tokens: state.controls.max_tokens.or(Job::ROOM_LEFT),
-        thinking: state.controls.thinking,
-        ..Job::default()
-    });
+    let thinking = state.controls.thinking;
+    let asked = match messages.split_last() {
+        Some((last, asked)) if last.role == Role::Assistant => asked,
+        _ => &messages[..],
+    };
+    let sampler = state.controls.worker.sampler;
+    let given = Given::new(state.chat.saved_forgotten(), asked, thinking, sampler);
+    state.chat.note_given(given);
+    let max_tokens = state.controls.max_tokens.or(Job::ROOM_LEFT);
+    state.generate(Job { messages, begun, forced, max_tokens, thinking, ..Job::default() });
 }
 
 /// Slows the very first answer of the bundled pair down.

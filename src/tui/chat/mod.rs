@@ -15,7 +15,9 @@ mod welcome;
 
 use std::ops::Range;
 
-use crate::chat::{AnsweredBy, Extras, Forgotten, Message, Role, SavedChat, SavedTurn, WhenFull};
+use crate::chat::{
+    AnsweredBy, Extras, Forgotten, Given, Message, Role, SavedChat, SavedTurn, WhenFull,
+};
 use crate::decode::{Committed, Round};
 
 pub use context::ContextUsage;
@@ -205,6 +207,14 @@ impl Chat {
         self.turns.iter().any(|turn| turn.role == Role::User)
     }
 
+    /// Notes what the model is given for the answer being written. If an earlier part of the answer
+    /// was given something else, nothing can be said of the whole.
+    pub fn note_given(&mut self, given: Given) {
+        let Some(answer) = self.open_answer() else { return };
+        let begins = answer.text.is_empty() && answer.thought.is_none();
+        answer.given = Some(given).filter(|given| begins || answer.given.as_ref() == Some(given));
+    }
+
     /// Appends the first token of the answer `of`, by this target, to the one being written.
     pub fn begin(&mut self, first: Committed, of: u64, target: &str) {
         if let Some(turn) = self.open_answer() {
@@ -263,6 +273,12 @@ impl Chat {
         self.alternating(turns, |turn| !turn.text.is_empty() || turn.thought.is_some())
     }
 
+    /// How many of the saved messages the model is not given any more, without the system prompt.
+    pub fn saved_forgotten(&self) -> usize {
+        let system = usize::from(self.system.is_some());
+        self.saved_before(self.forgotten.messages).len().saturating_sub(system)
+    }
+
     /// What is saved next to the messages.
     pub fn extras(&self) -> Extras {
         let mut versions = Vec::new();
@@ -272,8 +288,7 @@ impl Chat {
                 versions.extend(turn.versions.saved(saved.saturating_sub(1)));
             }
         }
-        let system = usize::from(self.system.is_some());
-        let messages = self.saved_before(self.forgotten.messages).len().saturating_sub(system);
+        let messages = self.saved_forgotten();
         let forgotten = Forgotten { messages, summary: self.forgotten.summary.clone() };
         Extras {
             versions,

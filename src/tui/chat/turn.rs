@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::TurnPart;
-use crate::chat::{AnswerEnd, AnswerTotals, Cut, Message, Role, SavedTurn, Versions};
+use crate::chat::{AnswerEnd, AnswerTotals, Cut, Given, Message, Role, SavedTurn, Versions};
 use crate::decode::{BothMinds, Committed, Finish, Round, Summary};
 use crate::tui::markdown::{Document, Link, Origins, TextRow};
 use crate::tui::meters::payoff::Speedup;
@@ -69,6 +69,8 @@ pub struct Turn {
     pub minds: BothMinds,
     /// The tokens that the user forced, by their number in the answer.
     pub forced: Vec<(usize, u32)>,
+    /// What the model was given for an answer; `None` if it was not the same for all of it.
+    pub given: Option<Given>,
     /// `None` while it is being written.
     pub outcome: Option<AnswerOutcome>,
     /// What all of it took, once it has ended; `None` if that is not known.
@@ -97,7 +99,7 @@ impl Turn {
 
     /// A message of a file.
     pub(crate) fn loaded(saved: SavedTurn) -> Self {
-        let SavedTurn { message, interrupted, end, forced } = saved;
+        let SavedTurn { message, interrupted, end, forced, given } = saved;
         let outcome = match end {
             Some(end) => AnswerOutcome::Ended(end.cut),
             None if interrupted => AnswerOutcome::Interrupted,
@@ -115,6 +117,7 @@ impl Turn {
             origins: Origins::default(),
             minds: BothMinds::default(),
             forced,
+            given,
             outcome: Some(outcome),
             totals: end.map(|end| end.totals),
             earlier: None,
@@ -139,7 +142,13 @@ impl Turn {
             }),
             _ => None,
         };
-        SavedTurn { message, interrupted: self.interrupted(), end, forced: self.forced.clone() }
+        SavedTurn {
+            message,
+            interrupted: self.interrupted(),
+            end,
+            forced: self.forced.clone(),
+            given: self.given.clone(),
+        }
     }
 
     /// The links in its text, as last laid out.
@@ -236,13 +245,13 @@ impl Turn {
     /// forced. The tokens of the answer must be known from its beginning.
     pub(crate) fn forced(former: Self, at: usize, token: u32) -> Self {
         let bytes = former.minds.bytes(at).start;
-        let Self { thought, mut origins, mut minds, mut forced, .. } = former.clone();
+        let Self { thought, mut origins, mut minds, mut forced, given, .. } = former.clone();
         origins.truncate(bytes);
         minds.truncate(at);
         forced.retain(|&(other, _)| other < at);
         forced.push((at, token));
         let text = former.text[..bytes].to_owned();
-        Self { text, thought, origins, minds, forced, ..Self::another(former) }
+        Self { text, thought, origins, minds, forced, given, ..Self::another(former) }
     }
 
     /// Drops the version before, if it says the same.

@@ -79,3 +79,26 @@ fn an_interrupted_answer_is_marked_until_it_is_regenerated() {
     answered(&mut state, "All of it.");
     assert!(state.chat.saved_turns().iter().all(|turn| !turn.interrupted));
 }
+
+#[test]
+fn an_answer_says_what_it_was_given_unless_its_parts_were_given_different_things() {
+    let given = |state: &ScreenState| state.chat.turns().last().unwrap().given.clone();
+    let mut state = exchange("one", "First words.");
+    let first = given(&state).unwrap();
+    assert!(first.is_to(&[Message::new(Role::User, "one")]));
+    assert_eq!((first.forgotten, first.sampler), (0, state.controls.worker.sampler));
+    // Stopped and continued.
+    type_keys(&mut state, "two<enter>");
+    begun(&mut state, "Second words are more than the first.", 3);
+    type_keys(&mut state, "<esc>");
+    let stopped = given(&state).unwrap();
+    type_keys(&mut state, "<enter>");
+    assert_eq!(given(&state).as_ref(), Some(&stopped));
+    begun(&mut state, " and more of them to come.", 3);
+    // Hotter in the middle of the answer.
+    type_keys(&mut state, "/temperature 0.9<enter>");
+    answered(&mut state, "and the end.");
+    assert_eq!(given(&state), None);
+    asked(&mut state, "three", "Third words.");
+    assert_eq!(given(&state).unwrap().sampler.temperature, 0.9);
+}
