@@ -1,9 +1,9 @@
 //! `dovetail replay`: a record in the panels of the chat.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 
 use super::backend;
@@ -12,9 +12,8 @@ use super::exit::{CommandResult, Failure};
 use super::settings_file::SettingsFile;
 use super::shared_args::SettingFlags;
 use crate::chat::Role;
-use crate::files::{Access, atomic_write};
 use crate::record::{Record, Script};
-use crate::tui::{self, ModelFinder, ScreenConfig, state::StateConfig};
+use crate::tui::{self, ModelFinder, ScreenConfig, state::StateConfig, write_whole};
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
@@ -73,12 +72,12 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
 
 /// Writes a record as a page to a new file.
 fn write_page(path: &Path, record: &Record) -> CommandResult {
-    if path.exists() {
-        let text = format!("{} already exists; choose another file with --html", path.display());
-        return Err(Failure::usage(anyhow!(text)));
-    }
     let page = record.page();
-    atomic_write(path, Access::Private, |file| file.write_all(page.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))
-        .map_err(Failure::from)
+    write_whole(path, false, |file| file.write_all(page.as_bytes())).map_err(|error| {
+        let path = path.display();
+        if error.kind() == ErrorKind::AlreadyExists {
+            return Failure::usage(anyhow!("{path} already exists; choose another with --html"));
+        }
+        anyhow!("cannot write {path}: {error}").into()
+    })
 }

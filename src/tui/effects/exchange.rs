@@ -33,7 +33,7 @@ pub(crate) fn export(path: &str, text: &str) -> Result<String, String> {
 
 /// Has `fill` write a new file, or append lines to one; where it fails, as on a full disk, nothing
 /// of it stays.
-fn write_whole(
+pub(crate) fn write_whole(
     path: &Path,
     is_added: bool,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
