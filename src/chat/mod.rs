@@ -26,9 +26,7 @@ pub use models::{AnsweredBy, ModelChoice};
 pub use prompt::{FindControls, Prompt};
 pub use session::{SavedMessage, SavedTurn, Session};
 pub use session_error::SessionError;
-pub use store::{
-    Listing, OpenSession, Saved, SessionHead, SessionMatch, SessionStore, branches, folded,
-};
+pub use store::{Listing, OpenSession, Saved, SessionHead, SessionMatch, SessionStore, branches};
 pub use template::{ChatTemplate, SpecialTokens, TemplateError};
 pub use thoughts::{Opened, Split, ThoughtSplitter};
 

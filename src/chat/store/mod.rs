@@ -123,10 +123,6 @@ pub struct SessionHead {
     pub said: String,
     /// How long ago the last message was said, for lists.
     pub ago: String,
-    /// How many others say the same, which a list does not show.
-    pub alike: usize,
-    /// How many branchings it is away from the first conversation, in a list of branches.
-    pub depth: usize,
 }
 
 impl SessionHead {
@@ -136,42 +132,25 @@ impl SessionHead {
     }
 }
 
-/// Without the conversations that say what a later one says, which counts them.
-pub fn folded(sessions: Vec<SessionHead>) -> Vec<SessionHead> {
-    let mut rows: Vec<SessionHead> = Vec::new();
-    for session in sessions {
-        let same = |row: &&mut SessionHead| {
-            (&row.title, &row.said, &row.target) == (&session.title, &session.said, &session.target)
-        };
-        match rows.iter_mut().find(same) {
-            Some(row) => row.alike += 1,
-            None => rows.push(session),
-        }
-    }
-    rows
-}
-
 /// The conversations that have branched off from each other, the one named `name` among them: each
 /// after the one that it branched off from, the oldest first.
 pub fn branches(sessions: &[SessionHead], name: &str) -> Vec<SessionHead> {
     let named = |id: &str| sessions.iter().find(|head| head.id == id);
-    let origin = |head: &SessionHead| named(head.branch_of.as_ref()?.id.as_deref()?);
-    let Some(mut first) = named(name) else { return Vec::new() };
-    // A file that was edited by hand may name its own branch as its origin.
-    for _ in sessions {
-        first = origin(first).unwrap_or(first);
-    }
-    let mut found: Vec<SessionHead> = Vec::new();
-    let mut next = vec![(first, 0)];
-    while let Some((head, depth)) = next.pop() {
-        if found.iter().all(|known| known.id != head.id) {
-            found.push(SessionHead { depth, ..head.clone() });
-            let of_it = |branch: &&SessionHead| origin(branch).is_some_and(|it| it.id == head.id);
-            let mut of_it: Vec<&SessionHead> = sessions.iter().filter(of_it).collect();
-            of_it.sort_by(|a, b| b.id.cmp(&a.id));
-            next.extend(of_it.into_iter().map(|branch| (branch, depth + 1)));
+    // From the first conversation to this one.
+    let path = |head: &SessionHead| {
+        let mut path = vec![head];
+        let origin = |head: &SessionHead| named(head.branch_of.as_ref()?.id.as_deref()?);
+        // A file that was edited by hand may name its own branch as its origin.
+        while let Some(origin) = origin(path[0]).filter(|it| !path.contains(it)) {
+            path.insert(0, origin);
         }
-    }
+        path.into_iter().map(|head| head.id.clone()).collect::<Vec<_>>()
+    };
+    let Some(open) = named(name) else { return Vec::new() };
+    let first = path(open).swap_remove(0);
+    let mut found = sessions.to_vec();
+    found.retain(|head| path(head)[0] == first);
+    found.sort_by_cached_key(path);
     found
 }
 
@@ -419,8 +398,6 @@ fn head(id: String, session: Session) -> SessionHead {
     SessionHead {
         id,
         ago: clock::ago(session.updated),
-        alike: 0,
-        depth: 0,
         updated: session.updated,
         messages: talk.count(),
         preview: preview.collect(),

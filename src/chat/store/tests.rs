@@ -288,6 +288,22 @@ fn a_title_given_by_hand_stays() {
     assert!(head.said.contains("In Italy"));
 }
 
+#[test]
+fn branches_follow_their_origins_even_if_a_file_was_edited_by_hand() {
+    let head = |id: &str, of: &str| {
+        let branch_of = BranchOf { title: String::new(), id: Some(of.to_owned()), messages: 1 };
+        SessionHead { id: id.to_owned(), branch_of: Some(branch_of), ..SessionHead::default() }
+    };
+    // The first is its own origin, and the origin of "d" is gone.
+    let of = [("e", "b"), ("d", "gone"), ("c", "a"), ("b", "a"), ("a", "a")];
+    let heads = of.map(|(id, of)| head(id, of));
+    let ids =
+        |name: &str| -> String { branches(&heads, name).into_iter().map(|it| it.id).collect() };
+    assert_eq!(["e", "a", "d", "none"].map(ids), ["abec", "abec", "d", ""]);
+    let circle = [head("a", "b"), head("b", "a")];
+    assert!(branches(&circle, "a").iter().any(|it| it.id == "a"));
+}
+
 #[cfg(unix)]
 #[test]
 fn a_pipe_in_the_place_of_the_lock_holds_nothing_up() {

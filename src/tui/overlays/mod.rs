@@ -100,12 +100,23 @@ pub enum Overlay {
     },
 }
 
-/// Saved conversations, the latest first.
-pub type SessionList = FilteredList<SessionHead>;
+/// Saved conversations, the latest first, or the branches of one, each after its origin.
+pub type SessionList = FilteredList<SessionRow>;
 
-impl Listed for SessionHead {
+/// A saved conversation in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRow {
+    pub head: SessionHead,
+    /// How many others say the same, which the list does not show.
+    pub alike: usize,
+    /// How many branchings it is away from the first conversation of a list of branches.
+    pub depth: usize,
+}
+
+impl Listed for SessionRow {
     fn words(&self) -> String {
-        format!("{} {} {} {}", self.title, self.date(), self.target, self.said)
+        let head = &self.head;
+        format!("{} {} {} {}", head.title, head.date(), head.target, head.said)
     }
 }
 

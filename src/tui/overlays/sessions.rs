@@ -4,8 +4,8 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::page::Page;
-use super::{Overlay, Renaming, SessionList};
-use crate::chat::{Role, SessionHead, folded};
+use super::{Overlay, Renaming, SessionList, SessionRow};
+use crate::chat::{Role, SessionHead};
 use crate::printable::printable_line;
 use crate::tui::actions::Action;
 use crate::tui::draw::{Line, Span, Styles, ends, figures, hanging, wrapped};
@@ -24,7 +24,7 @@ pub(crate) fn list(state: &mut ScreenState, branches: bool) {
 /// Conversations were listed: shown, in the place of those that are.
 pub(crate) fn listed(state: &mut ScreenState, sessions: Vec<SessionHead>) {
     let branches = state.overlays.branches;
-    let sessions = if branches { sessions } else { folded(sessions) };
+    let sessions = rows(sessions, branches);
     match &mut state.overlays.open {
         Some(Overlay::Sessions(list)) => list.replace(sessions),
         _ if branches && sessions.len() < 2 => {
@@ -35,9 +35,29 @@ pub(crate) fn listed(state: &mut ScreenState, sessions: Vec<SessionHead>) {
     }
 }
 
+/// The rows of a list: of branches as a tree, of others without those that say what a later one
+/// says.
+pub(crate) fn rows(sessions: Vec<SessionHead>, branches: bool) -> Vec<SessionRow> {
+    let mut rows: Vec<SessionRow> = Vec::new();
+    for head in sessions {
+        let origin = head.branch_of.as_ref().and_then(|it| it.id.as_ref());
+        let above = rows.iter().find(|row| branches && Some(&row.head.id) == origin);
+        let depth = above.map_or(0, |row| row.depth + 1);
+        let same = |row: &&mut SessionRow| {
+            let SessionHead { title, said, target, .. } = &row.head;
+            !branches && *title == head.title && *said == head.said && *target == head.target
+        };
+        match rows.iter_mut().find(same) {
+            Some(row) => row.alike += 1,
+            None => rows.push(SessionRow { head, alike: 0, depth }),
+        }
+    }
+    rows
+}
+
 fn chosen(state: &ScreenState) -> Option<&SessionHead> {
     match &state.overlays.open {
-        Some(Overlay::Sessions(list)) => list.chosen(),
+        Some(Overlay::Sessions(list)) => list.chosen().map(|row| &row.head),
         _ => None,
     }
 }
@@ -112,7 +132,7 @@ pub(crate) fn page(
         format!("{} undo", key(Action::RestoreSession)),
         format!("{close} close"),
     ];
-    let page = list.page("No match found", columns, styles, |head| line(head, columns, styles));
+    let page = list.page("No match found", columns, styles, |row| line(row, columns, styles));
     let title = match state.overlays.branches {
         true => "branches of this conversation",
         false => "saved conversations",
@@ -120,7 +140,8 @@ pub(crate) fn page(
     Page { title: title.to_string(), below, foot, ..page }
 }
 
-fn line(session: &SessionHead, columns: u16, styles: &Styles) -> Line<'static> {
+fn line(row: &SessionRow, columns: u16, styles: &Styles) -> Line<'static> {
+    let session = &row.head;
     let origin = session.branch_of.as_ref();
     let title = match session.preview.first() {
         // A branch without a title of its own is listed by its last question.
@@ -129,15 +150,15 @@ fn line(session: &SessionHead, columns: u16, styles: &Styles) -> Line<'static> {
         _ => &session.title,
     };
     let mut left = Line::styled(printable_line(title).into_owned(), styles.text);
-    if session.depth > 0 {
-        left.spans.insert(0, Span::styled("   ".repeat(session.depth - 1) + "╰╴", styles.faint));
+    if row.depth > 0 {
+        left.spans.insert(0, Span::styled("   ".repeat(row.depth - 1) + "╰╴", styles.faint));
     } else if let Some(origin) = origin {
         left.spans.insert(0, Span::styled("↳ ", styles.accent));
         let origin = printable_line(&origin.title).into_owned();
         left.push_span(Span::styled(format!("  branch of “{origin}”"), styles.dim));
     }
-    if session.alike > 0 {
-        left.push_span(Span::styled(format!("  ×{}", session.alike + 1), styles.dim));
+    if row.alike > 0 {
+        left.push_span(Span::styled(format!("  ×{}", row.alike + 1), styles.dim));
     }
     let messages = figures::many(session.messages, "message");
     let target = printable_line(&session.target);
@@ -160,7 +181,7 @@ fn line(session: &SessionHead, columns: u16, styles: &Styles) -> Line<'static> {
 /// The end of the conversation under the cursor.
 fn preview(list: &SessionList, columns: u16, styles: &Styles) -> Vec<Line<'static>> {
     let mut rows = Vec::new();
-    for (role, text) in list.chosen().iter().flat_map(|head| &head.preview) {
+    for (role, text) in list.chosen().iter().flat_map(|row| &row.head.preview) {
         let (mark, style, most) = match role {
             Role::Assistant => ("  ", styles.dim, 2),
             Role::User | Role::System => ("❯ ", styles.text, 1),

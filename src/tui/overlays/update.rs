@@ -43,7 +43,7 @@ pub(crate) fn overlay_take(state: &mut ScreenState) {
             Some(session) => {
                 stop(state);
                 save(state);
-                state.emit(Effect::Load(session.id.clone()));
+                state.emit(Effect::Load(session.head.id.clone()));
             }
             // No conversation matches the filter: it stays open for editing.
             None => state.overlays.open = Some(Overlay::Sessions(list)),

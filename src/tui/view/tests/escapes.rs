@@ -4,7 +4,7 @@ use crate::chat::SessionHead;
 use crate::tui::actions::ModelPart;
 use crate::tui::event::ScreenEvent;
 use crate::tui::models::{ModelLoad, ModelPicker, ModelRow};
-use crate::tui::overlays::{Overlay, SessionList};
+use crate::tui::overlays::{Overlay, SessionList, sessions};
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{answer, loaded, ready, rows, say, say_all, type_keys};
 use crate::tui::update::update;
@@ -56,7 +56,8 @@ fn names_and_notices_are_shown() {
     state.overlays.open = Some(Overlay::Models(picker));
     assert!(drawn(&mut state).contains("ab␛]52;c;QQ=="));
     let head = SessionHead { title: hostile(), messages: 2, ..SessionHead::default() };
-    state.overlays.open = Some(Overlay::Sessions(SessionList::new(vec![head])));
+    state.overlays.open =
+        Some(Overlay::Sessions(SessionList::new(sessions::rows(vec![head], false))));
     assert!(drawn(&mut state).contains(SHOWN));
 }
 

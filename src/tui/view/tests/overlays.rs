@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::{answering, check};
-use crate::chat::SessionHead;
+use crate::chat::{BranchOf, SessionHead};
 use crate::plan::{STRATEGIES, Strategy};
 use crate::tui::actions::ModelPart;
 use crate::tui::display::Focus;
 use crate::tui::event::{Effect, ScreenEvent};
 use crate::tui::markdown::text_of;
 use crate::tui::models::ModelRow;
+use crate::tui::overlays::sessions::rows;
 use crate::tui::overlays::{Overlay, SessionList};
 use crate::tui::state::ScreenState;
 use crate::tui::tests::{colour_of, drawn, loaded, said, say, screen_of, shows, type_keys};
@@ -90,7 +91,9 @@ fn a_long_system_prompt_scrolls_too() {
 fn what_was_typed_in_a_list_is_deleted_by_one_key() {
     let heads = vec![head("A fox and a lantern", 4), head("What is the sun?", 2)];
     let lists: [fn(&mut ScreenState, Vec<SessionHead>); 4] = [
-        |state, heads| state.overlays.open = Some(Overlay::Sessions(SessionList::new(heads))),
+        |state, heads| {
+            state.overlays.open = Some(Overlay::Sessions(SessionList::new(rows(heads, false))))
+        },
         |state, _| drop(type_keys(state, "<c-n>")),
         |state, _| drop(type_keys(state, "<a-e>")),
         |state, _| drop(type_keys(state, "<f1>")),
@@ -108,7 +111,7 @@ fn what_was_typed_in_a_list_is_deleted_by_one_key() {
     }
     // A title that is being written as well.
     let mut state = loaded(80, 24);
-    state.overlays.open = Some(Overlay::Sessions(SessionList::new(heads)));
+    state.overlays.open = Some(Overlay::Sessions(SessionList::new(rows(heads, false))));
     type_keys(&mut state, "<f2><c-u>New");
     assert_eq!(
         state.overlays.renaming.as_ref().map(|renaming| renaming.title.as_str()),
@@ -184,7 +187,7 @@ fn head(title: &str, messages: usize) -> SessionHead {
 #[test]
 fn a_list_of_conversations_on_a_narrow_screen_keeps_titles_and_keys() {
     let mut state = loaded(40, 10);
-    let list = SessionList::new(vec![head("A fox and a lantern", 2)]);
+    let list = SessionList::new(rows(vec![head("A fox and a lantern", 2)], false));
     state.overlays.open = Some(Overlay::Sessions(list));
     let parts = ["A fox and a lantern ", " 3 h ago", " Enter open ·", " Esc close "];
     shows(&mut state, &parts);
@@ -195,7 +198,7 @@ fn saved_conversations() {
     let mut state = loaded(80, 24);
     let sun = SessionHead { target: "Qwen2.5 1.5B".to_string(), ..head("What is the sun?", 2) };
     let heads = vec![head("A fox and a lantern", 4), sun, head("", 1)];
-    state.overlays.open = Some(Overlay::Sessions(SessionList::new(heads)));
+    state.overlays.open = Some(Overlay::Sessions(SessionList::new(rows(heads, false))));
     type_keys(&mut state, "<down>");
     check("sessions_80", &mut state);
     type_keys(&mut state, "jk THE su<bs>");
@@ -217,9 +220,14 @@ fn conversations_that_say_the_same_are_one_row_and_branches_are_a_tree() {
     shows(&mut state, &["2 of 2", "What is it?  ×2"]);
     let effects = type_keys(&mut state, "<esc>/tree<enter>");
     assert_eq!(effects, [Effect::List { branches: true }]);
-    let branch = SessionHead { depth: 2, ..said("And now?") };
-    update(&mut state, ScreenEvent::Sessions(vec![said("What is it?"), branch]), Duration::ZERO);
-    shows(&mut state, &["branches of this conversation", "   ╰╴And now?"]);
+    let branch = |of: &str, title: &str| {
+        let id = Some(of.to_string());
+        let branch_of = Some(BranchOf { title: of.to_string(), id, messages: 1 });
+        SessionHead { branch_of, ..said(title) }
+    };
+    let tree = vec![said("What?"), branch("What?", "And?"), branch("And?", "Then?")];
+    update(&mut state, ScreenEvent::Sessions(tree), Duration::ZERO);
+    shows(&mut state, &["branches of this conversation", "│ ╰╴And?", "   ╰╴Then?"]);
     // What is renamed is listed again as a branch.
     let effects = type_keys(&mut state, "<f2>x<enter>");
     assert_eq!(effects.last(), Some(&Effect::List { branches: true }));
