@@ -145,17 +145,21 @@ impl Race {
         }
     }
 
-    /// What is compared, then both answers.
-    pub fn names(&self) -> [String; 3] {
+    pub fn title(&self) -> &'static str {
+        match self.contest {
+            Contest::Speculation { .. } => "race: the last question, twice",
+            Contest::Models(_) => "the last question to two models",
+        }
+    }
+
+    /// Both answers by what they differ in.
+    pub fn names(&self) -> [String; 2] {
         match &self.contest {
-            Contest::Speculation { strategy, .. } => [
-                "race: the last question, twice".to_owned(),
-                "plain".to_owned(),
-                format!("speculative · {strategy}"),
-            ],
+            Contest::Speculation { strategy, .. } => {
+                ["plain".to_owned(), format!("speculative · {strategy}")]
+            }
             Contest::Models(models) => {
-                let [a, b] = models.each_ref().map(|model| printable_line(&model.title).into());
-                ["the last question to two models".to_owned(), a, b]
+                models.each_ref().map(|model| printable_line(&model.title).into())
             }
         }
     }
@@ -225,7 +229,7 @@ impl Race {
     pub fn result(&self) -> String {
         let [plain, speculative] = &self.lanes;
         if self.models().is_some() {
-            let [_, a, b] = self.names();
+            let [a, b] = self.names();
             let rate = |lane: &Lane| figures::rate(lane.rate());
             return format!("{a}: {} tok/s · {b}: {} tok/s", rate(plain), rate(speculative));
         }

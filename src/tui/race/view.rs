@@ -28,8 +28,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, st
         false if run.playing(state.now) => format!(" {take} skip · {close} close "),
         false => format!(" {take} play again · {close} close "),
     };
-    let [title, ..] = run.names();
-    let edges = Edges { title: format!(" {title} ").into(), foot };
+    let edges = Edges { title: format!(" {} ", run.title()).into(), foot };
     let inner = boxed(frame, areas, areas.body, 124, 26, edges, styles);
     draw_lanes(frame.buffer_mut(), inner, run, run.elapsed(state.now), styles);
 }
@@ -71,7 +70,7 @@ fn lane_rows(race: &Race, at: usize, ms: f64, area: Rect, styles: &Styles) -> Ve
     let end = lane.end();
     // While it is timed, what came so far is shown as it comes.
     let ms = if race.measuring() { end.at_ms } else { ms };
-    let title = &race.names()[1 + at];
+    let title = &race.names()[at];
     let title = if race.running == at { format!("timing {title} …") } else { title.clone() };
     let now = lane.at(ms);
     let share = match (race.measuring(), at) {
