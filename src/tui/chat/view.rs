@@ -50,7 +50,7 @@ pub enum Shows {
     ThoughtTitle,
     /// A row of a part, as laid out.
     Row(TurnPart, usize),
-    /// How many lines of a file in a message are folded.
+    /// How many rows of a file in a message are folded.
     Folded(usize),
     /// That there is no text.
     NoText,
@@ -154,11 +154,8 @@ fn all_rows(state: &ScreenState, footers: &[Vec<Line<'_>>]) -> Vec<ChatRow> {
             shows.push(Shows::Row(TurnPart::Text, at));
             at += 1;
             let folded = if whole { 0 } else { rows_of_file(&text[at - 1..]) };
-            let byte = |row: usize| text[row].first().and_then(|piece| piece.at);
-            if folded > LONGEST_FILE
-                && let (Some(from), Some(to)) = (byte(at), byte(at + folded))
-            {
-                shows.push(Shows::Folded(said.text[from..to].matches('\n').count()));
+            if folded > LONGEST_FILE {
+                shows.push(Shows::Folded(folded));
                 at += folded;
             }
         }
@@ -292,7 +289,7 @@ fn line(
     match row.shows {
         Shows::Footer(_) | Shows::Blank => Line::default(),
         Shows::ThoughtTitle => ours(title(said, state.chat.shows_thoughts), styles.dim),
-        Shows::Folded(lines) => ours(format!("▸ {}", figures::many(lines, "line")), styles.dim),
+        Shows::Folded(rows) => ours(format!("▸ {}", figures::many(rows, "row")), styles.dim),
         Shows::Forgotten => ours(forgotten(state), styles.warning),
         Shows::NoText => {
             let open = said.outcome.is_none();

@@ -185,13 +185,13 @@ fn a_long_file_in_a_message_is_one_row_until_it_is_opened() {
     let lines: Vec<String> = (1..=20).map(|line| format!("line {line} of it")).collect();
     let text = format!("What is this?\n\nnotes.txt:\n```\n{}\n```", lines.join("\n"));
     update(&mut state, ScreenEvent::Ask(text), Duration::ZERO);
-    let folded = shows(&mut state, &["What is this?", "notes.txt:", "▸ 20 lines"]);
+    let folded = shows(&mut state, &["What is this?", "notes.txt:", "▸ 20 rows"]);
     assert!(!folded.contains("line 1 of it"), "{folded}");
     type_keys(&mut state, "<backtab><enter>");
     let open = shows(&mut state, &["line 1 of it", "line 20 of it"]);
     assert!(!open.contains('▸'), "{open}");
     type_keys(&mut state, "<enter>");
-    let screen = shows(&mut state, &["▸ 20 lines"]);
+    let screen = shows(&mut state, &["▸ 20 rows"]);
     // A click opens it too, and so does a search.
     let y = screen.lines().position(|row| row.contains('▸')).unwrap() as u16;
     update(&mut state, ScreenEvent::Button(Button::Pressed, 10, y), Duration::ZERO);
