@@ -44,6 +44,17 @@ pub fn job(settings: &Settings, prompt: &str, generation: u64, max_tokens: usize
     Job { generation, messages, max_tokens, thinking: settings.thinking, ..Job::default() }
 }
 
+/// Asks a worker whose models are loaded.
+///
+/// # Errors
+/// It has ended.
+pub fn ask(worker: &Worker, job: Job) -> Result<(), Failure> {
+    if worker.generate(job) {
+        return Ok(());
+    }
+    Err(anyhow::anyhow!("the model stopped before the answer; the log file may say why").into())
+}
+
 /// Loads the models of `settings`, with progress.
 pub fn load(
     settings: &Settings,

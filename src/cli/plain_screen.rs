@@ -93,21 +93,14 @@ impl PlainChat {
     fn answer(&mut self, text: &str, out: &mut impl Write) -> CommandResult {
         self.messages.push(Message::new(Role::User, text));
         self.rounds.clear();
-        let mut generation = 0;
-        self.controls.update(|controls| {
-            controls.generation += 1;
-            generation = controls.generation;
-        });
         let job = Job {
-            generation,
+            generation: self.controls.get().generation + 1,
             messages: self.messages.clone(),
             max_tokens: self.settings.max_tokens.or(Job::ROOM_LEFT),
             thinking: self.settings.thinking,
             ..Job::default()
         };
-        if !self.worker.generate(job) {
-            return Err(anyhow!("the model stopped; the log file may say why").into());
-        }
+        backend::ask(&self.worker, job)?;
         write!(out, "{}: ", self.ready.target)?;
         let mut said = String::new();
         loop {

@@ -56,11 +56,10 @@ fn measured(
         controls.update(|controls| race.prepare(controls));
         let most = settings.max_tokens.or(Race::LONGEST);
         let job = backend::job(settings, prompt, generation, most);
-        worker.generate(Job { afresh: true, ..job })
+        backend::ask(worker, Job { afresh: true, ..job })
     };
     while race.measuring() {
         let event = events.next()?;
-        let mut asked = true;
         match &event {
             Event::Ready(ready) => {
                 if let Some(missing) = ready.lacks_drafts() {
@@ -73,7 +72,7 @@ fn measured(
                 if let Some(sampler) = ready.sampler {
                     controls.update(|controls| controls.sampler = sampler);
                 }
-                asked = ask(&race);
+                ask(&race)?;
             }
             Event::Failed { generation, error } => {
                 let code = if generation.is_none() { Code::Model } else { Code::Failed };
@@ -88,16 +87,12 @@ fn measured(
             }
             event => {
                 if race.take(event) && race.measuring() {
-                    asked = ask(&race);
+                    ask(&race)?;
                 }
                 if let Some(stage) = stage.as_mut().filter(|stage| stage.is_due()) {
                     stage.draw(&race, 0.0)?;
                 }
             }
-        }
-        if !asked {
-            let text = "the model stopped before the answer; the log file may say why";
-            return Err(anyhow!(text).into());
         }
     }
     Ok(race)

@@ -50,11 +50,8 @@ pub fn run(args: &RunArgs) -> CommandResult {
             if let Some(sampler) = ready.sampler {
                 controls.update(|controls| controls.sampler = sampler);
             }
-            if !worker.generate(job) {
-                break Err(anyhow!(
-                    "the model stopped before the answer; the log file may say why"
-                )
-                .into());
+            if let Err(failure) = backend::ask(&worker, job) {
+                break Err(failure);
             }
         }
         match output.take(event) {
