@@ -24,12 +24,14 @@ pub(super) fn ago(seconds: u64) -> String {
     const MINUTE: u64 = 60;
     const HOUR: u64 = 60 * MINUTE;
     const DAY: u64 = 24 * HOUR;
+    const TWO_DAYS: u64 = 2 * DAY;
+    const WEEK: u64 = 7 * DAY;
     match now().saturating_sub(seconds) {
         ..MINUTE => "just now".to_owned(),
         past @ MINUTE..HOUR => format!("{} min ago", past / MINUTE),
         past @ HOUR..DAY => format!("{} h ago", past / HOUR),
-        DAY..172_800 => "yesterday".to_owned(),
-        past @ 172_800..604_800 => format!("{} days ago", past / DAY),
+        DAY..TWO_DAYS => "yesterday".to_owned(),
+        past @ TWO_DAYS..WEEK => format!("{} days ago", past / DAY),
         _ => local(seconds, "%Y-%m-%d"),
     }
 }

@@ -10,12 +10,20 @@ pub fn bar(share: f64, width: usize) -> String {
     (0..width).map(|cell| [' ', '╸', '━'][halves.saturating_sub(cell * 2).min(2)]).collect()
 }
 
-/// The last `width` values as columns, the greatest as high as a cell.
-pub fn spark(values: impl ExactSizeIterator<Item = f64>, width: usize) -> String {
+/// The last `width` values as columns, the greatest as high as all `rows`; the top row first.
+pub fn spark(values: impl ExactSizeIterator<Item = f64>, width: usize, rows: usize) -> Vec<String> {
     let skip = values.len().saturating_sub(width);
     let values: Vec<f64> = values.skip(skip).collect();
     let top = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    values.iter().map(|value| column(value / top)).collect()
+    let part = |row: usize, value: f64| {
+        let eighths = 1 + (value / top * (8 * rows - 1) as f64).round() as usize;
+        match eighths.saturating_sub(8 * row).min(8) {
+            0 => ' ',
+            part => HEIGHTS[part - 1],
+        }
+    };
+    let row = |row| values.iter().map(|value| part(row, *value)).collect();
+    (0..rows).rev().map(row).collect()
 }
 
 /// A column as high as `share` (0 to 1) of a cell.
@@ -104,8 +112,9 @@ mod tests {
 
     #[test]
     fn sparks_show_the_latest() {
-        assert_eq!(spark([1.0, 8.0, 4.0].into_iter(), 2), "█▅");
-        assert_eq!(spark([0.0, 0.0].into_iter(), 9), "▁▁");
+        assert_eq!(spark([1.0, 8.0, 4.0].into_iter(), 2, 1), ["█▅"]);
+        assert_eq!(spark([0.0, 0.0].into_iter(), 9, 1), ["▁▁"]);
+        assert_eq!(spark([0.0, 8.0, 4.0, 5.0].into_iter(), 9, 2), [" █▁▂", "▁███"]);
     }
 
     #[test]

@@ -17,18 +17,19 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     let title = format!(" {} ", parts.collect::<Vec<_>>().join(" · "));
     let inner = framed(frame, area, panel(title, focused(state, Focus::Meters), styles));
     let clock = RoundClock::new(state, inner.width, styles);
-    let speed = |width| speed(state, width, styles);
+    let speed = |width, spark| speed(state, width, spark, styles);
     let depths = |width, room: u16| depths(state, width, usize::from(room), styles);
     let spare = inner.height.saturating_sub(clock.rows.len() as u16 + 1);
     let above = if inner.width >= ABREAST {
         let left = Rect { width: SPEED, height: spare, ..inner };
         let right = Rect { x: left.right() + 4, width: inner.width - SPEED - 4, ..left };
-        draw_rows(frame, left, speed(left.width));
+        let spark = spare.saturating_sub(5).clamp(1, 4);
+        draw_rows(frame, left, speed(left.width, usize::from(spark)));
         draw_rows(frame, right, depths(right.width, spare));
         spare
     } else {
         // Where there is no room, first depths are left out, then the end.
-        let mut rows = speed(inner.width);
+        let mut rows = speed(inner.width, 1);
         let spare = spare.saturating_sub(rows.len() as u16);
         let gap = (spare > 5).then(Line::default);
         rows.extend(gap.clone());
@@ -68,7 +69,8 @@ pub(super) fn named(
     Line::from_iter([Span::styled(value, style), Span::styled(name, styles.dim)])
 }
 
-fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
+/// Figures of the speed, that of the latest rounds in `spark` rows.
+fn speed(state: &ScreenState, width: u16, spark: usize, styles: &Styles) -> Vec<Line<'static>> {
     let meters = &state.meters.answer;
     let summary = &meters.summary;
     let now = named(figures::rate(meters.now()), styles.strong, " tok/s now", styles);
@@ -77,7 +79,9 @@ fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
         true => Line::styled(payoff::SLOWED, styles.warning),
         false => named(rate, styles.strong, " this answer", styles),
     };
-    let spark = figures::spark(meters.rates(), usize::from(width));
+    let spark = figures::spark(meters.rates(), usize::from(width), spark);
+    let colour = styles.accent.remove_modifier(Modifier::BOLD);
+    let spark = spark.into_iter().map(|row| Line::styled(row, colour));
     let none = || "–".to_string();
     let first =
         meters.first_token.map_or_else(none, |time| figures::time(time.as_secs_f64() * 1e3));
@@ -99,13 +103,14 @@ fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
     let tau = tau.into_iter().find(|tau| tau.width() <= room).unwrap_or_default();
     let done = Line::styled(figures::tokens_in(summary.tokens, summary.rounds), styles.text);
     let prompt = figure("prompt", prompt, styles);
-    vec![
-        ends(now, overall, width),
-        Line::styled(spark, styles.accent.remove_modifier(Modifier::BOLD)),
+    let mut rows = vec![ends(now, overall, width)];
+    rows.extend(spark);
+    rows.extend([
         ends(tau, ratio, width),
         ends(done, figure("first", first, styles), width),
         ends(figure("context", context, styles), prompt, width),
-    ]
+    ]);
+    rows
 }
 
 /// Acceptance by depth, one row per depth.
