@@ -39,6 +39,8 @@ pub enum ScreenEvent {
     Wheel(i8),
     /// The mouse's left button, at this column and row.
     Button(Button, u16, u16),
+    /// The mouse points at this round of the clock, or at none any more.
+    Pointed(Option<usize>),
     /// The terminal has this many columns and rows.
     Resize(u16, u16),
     /// The worker says something.

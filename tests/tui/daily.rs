@@ -164,7 +164,7 @@ fn cell(screen: &str, words: &str) -> (usize, usize) {
 #[test]
 fn the_mouse_goes_to_rounds_and_copies() {
     // Over ssh, the terminal's own clipboard is used even if there is a desktop.
-    let mut chat = Chat::with("answers.jsonl", 120, 36, &[("SSH_CONNECTION", "test")]).ready();
+    let mut chat = Chat::with("answers.jsonl", 160, 36, &[("SSH_CONNECTION", "test")]).ready();
     chat.type_until("Where did the fox run?\r", " instead of ");
     let screen = chat.pty.screen();
     let ((x, y), (end, _)) = (cell(&screen, "red fox"), cell(&screen, "over the hill"));
@@ -176,6 +176,13 @@ fn the_mouse_goes_to_rounds_and_copies() {
     // "red fox ran over" in base 64, as in OSC 52.
     let sent = String::from_utf8_lossy(&chat.pty.bytes()).into_owned();
     assert!(sent.contains("\x1b]52;c;cmVkIGZveCByYW4gb3Zlcg=="), "nothing was copied");
+    // Every move of the mouse is asked for while there is a clock to point at.
+    assert!(!sent.contains("\x1b[?1003h"), "{sent:?}");
+    chat.type_until("\x1bOQ", "round 1 ━ draft");
+    let (x, y) = cell(&chat.pty.screen(), "╷2");
+    chat.type_until(&format!("\x1b[<35;{x};{y}M"), "round 2 ━ draft");
+    chat.type_until("\x1b[<35;1;1M", "round 1 ━ draft");
+    assert!(String::from_utf8_lossy(&chat.pty.bytes()).contains("\x1b[?1003h"));
     chat.quit();
 }
 

@@ -61,6 +61,8 @@ fn lanes(timing: &Timing) -> [Vec<(Activity, f64)>; 2] {
 pub struct ClockSeen {
     area: Rect,
     ends: Vec<(u16, usize)>,
+    /// The round under the mouse.
+    pub pointed: Option<usize>,
 }
 
 impl ClockSeen {
@@ -70,6 +72,11 @@ impl ClockSeen {
         let (_, round) = self.ends.iter().find(|(end, _)| inside && x < *end)?;
         Some(*round)
     }
+
+    /// Whether there are rounds to point at.
+    pub fn has_rounds(&self) -> bool {
+        !self.ends.is_empty()
+    }
 }
 
 /// The clock as it is to be drawn.
@@ -78,16 +85,20 @@ pub(super) struct RoundClock {
     /// How many of the rows show rounds: numbers and lanes, once there are rounds.
     lanes: usize,
     ends: Vec<(u16, usize)>,
+    pointed: Option<usize>,
 }
 
 impl RoundClock {
-    /// Shows the latest rounds, or those around the round that is looked at.
+    /// Shows the latest rounds, or those around the round that is looked at. The times are those of
+    /// the round under the mouse, while there is one.
     pub fn new(state: &ScreenState, width: u16, styles: &Styles) -> Self {
-        let times = times(state, usize::from(width), styles);
         let cells = width.saturating_sub(NAMES);
         let rounds: Vec<_> = state.tree.around(usize::from(cells / NARROWEST).max(1)).collect();
-        let Some((shown, _)) = state.tree.shown() else {
-            return Self { rows: times, lanes: 0, ends: Vec::new() };
+        let pointed = rounds.iter().find(|(at, _)| Some(*at) == state.meters.clock.pointed);
+        let times = times(state, pointed.copied(), usize::from(width), styles);
+        let pointed = pointed.map(|(at, _)| *at);
+        let Some(shown) = pointed.or(state.tree.shown().map(|(at, _)| at)) else {
+            return Self { rows: times, lanes: 0, ends: Vec::new(), pointed };
         };
         let whole = |round: &Round| round.timing.total_ms() + round.timing.plan_ms;
         let all: f64 = rounds.iter().map(|(_, round)| whole(round)).sum();
@@ -121,7 +132,7 @@ impl RoundClock {
             begun = end;
         }
         let lanes = rows.len();
-        Self { rows: rows.into_iter().chain(times).collect(), lanes, ends }
+        Self { rows: rows.into_iter().chain(times).collect(), lanes, ends, pointed }
     }
 
     /// Draws it; returns where its rounds are.
@@ -129,15 +140,20 @@ impl RoundClock {
         let lanes = Rect { height: area.height.min(self.lanes as u16), ..area };
         draw_rows(frame, area, self.rows);
         let ends = self.ends.into_iter().map(|(end, round)| (area.x + end, round)).collect();
-        ClockSeen { area: lanes, ends }
+        ClockSeen { area: lanes, ends, pointed: self.pointed }
     }
 }
 
-/// Where the time of the round looked back at went, or that of a mean one.
-fn times(state: &ScreenState, width: usize, styles: &Styles) -> Vec<Line<'static>> {
+/// Where the time of the round that is pointed or looked at went, or that of a mean one.
+fn times(
+    state: &ScreenState,
+    pointed: Option<(usize, &Round)>,
+    width: usize,
+    styles: &Styles,
+) -> Vec<Line<'static>> {
     let summary = &state.meters.answer.summary;
     let looked_at = if state.tree.live() { None } else { state.tree.shown() };
-    let (whose, spent, rounds) = match looked_at {
+    let (whose, spent, rounds) = match pointed.or(looked_at) {
         Some((at, round)) => (format!("round {} ", at + 1), round.timing, 1),
         None => ("mean ".to_owned(), summary.timing, summary.rounds),
     };

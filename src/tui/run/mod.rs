@@ -341,6 +341,8 @@ impl App {
             view::draw(frame, state);
             links(state)
         })?;
+        let points = state.overlays.open.is_none() && state.meters.clock.has_rounds();
+        self.screen.watch_pointer(points)?;
         self.changed = false;
         self.typed = false;
         Ok(())

@@ -40,6 +40,14 @@ impl App {
                 MouseEventKind::Up(MouseButton::Left) => {
                     ScreenEvent::Button(Button::Released, event.column, event.row)
                 }
+                MouseEventKind::Moved => {
+                    let clock = &self.state.meters.clock;
+                    let round = clock.round(event.column, event.row);
+                    if round == clock.pointed {
+                        return;
+                    }
+                    ScreenEvent::Pointed(round)
+                }
                 _ => return,
             },
             Input::Resize(..) => return self.signal(Signal::Resize),

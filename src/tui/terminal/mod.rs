@@ -45,13 +45,19 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Message of the panic of a thread other than the screen's.
 static WORKER_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// Asks for the mouse's buttons and for its moves while one is held. crossterm's own command also
-/// asks for every other move, each of which would wake the loop.
-struct TakeMouse;
+/// Asks for the mouse's buttons and for its moves while one is held, or for every move. crossterm's
+/// own command always asks for every move, each of which wakes the loop.
+struct TakeMouse {
+    every_move: bool,
+}
 
 impl crossterm::Command for TakeMouse {
     fn write_ansi(&self, out: &mut impl std::fmt::Write) -> std::fmt::Result {
-        out.write_str("\x1b[?1000h\x1b[?1002h\x1b[?1006h")
+        // Terminals know one of these modes at a time: switching one off switches the mouse off.
+        out.write_str(match self.every_move {
+            true => "\x1b[?1003h\x1b[?1006h",
+            false => "\x1b[?1003l\x1b[?1000h\x1b[?1002h\x1b[?1006h",
+        })
     }
 
     #[cfg(windows)]
@@ -93,6 +99,8 @@ pub struct Screen {
     pub output: FrameWriter,
     /// Whether the mouse is the program's.
     mouse: bool,
+    /// Whether its moves are too, without a button held.
+    every_move: bool,
 }
 
 impl Screen {
@@ -105,7 +113,7 @@ impl Screen {
         let buffer = FrameBuffer::default();
         let terminal = Terminal::new(CrosstermBackend::new(buffer.clone()))?;
         let output = FrameWriter::start(&TAKEN)?;
-        let mut screen = Self { terminal, buffer, output, mouse };
+        let mut screen = Self { terminal, buffer, output, mouse, every_move: false };
         screen.enter()?;
         Ok(screen)
     }
@@ -134,7 +142,7 @@ impl Screen {
         // Shift+Enter, where the terminal can tell it from Enter; others ignore this.
         let _ = queue!(out, PushKeyboardEnhancementFlags(DISAMBIGUATE));
         if self.mouse {
-            queue!(out, TakeMouse)?;
+            queue!(out, TakeMouse { every_move: self.every_move })?;
         }
         self.send();
         Ok(())
@@ -188,12 +196,22 @@ impl Screen {
     pub fn mouse(&mut self, on: bool) -> io::Result<()> {
         self.mouse = on;
         if on {
-            queue!(self.buffer, TakeMouse)?;
+            queue!(self.buffer, TakeMouse { every_move: self.every_move })?;
         } else {
             queue!(self.buffer, DisableMouseCapture)?;
         }
         self.send();
         Ok(())
+    }
+
+    /// Has the terminal report every move of the mouse, or only those with a button held: a report
+    /// wakes the loop, so that it is worth it only where something answers moves.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn watch_pointer(&mut self, every_move: bool) -> io::Result<()> {
+        let changed = std::mem::replace(&mut self.every_move, every_move) != every_move;
+        if changed && self.mouse { self.mouse(true) } else { Ok(()) }
     }
 
     /// Asks the terminal to put `text` on the clipboard (OSC 52): works over ssh.

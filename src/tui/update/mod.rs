@@ -65,6 +65,7 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
         }
         ScreenEvent::Wheel(rows) => wheel(state, rows),
         ScreenEvent::Button(button, x, y) => pointer::button(state, button, x, y),
+        ScreenEvent::Pointed(round) => state.meters.clock.pointed = round,
         ScreenEvent::Resize(width, height) => state.display.size = (width, height),
         ScreenEvent::Worker(event) => worker::event(state, event),
         ScreenEvent::WorkerGone(reason) => worker::gone(state, reason),

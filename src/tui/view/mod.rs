@@ -31,9 +31,9 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
     if let Some(area) = areas.tree {
         tree::view::draw(frame, area, state, &styles);
     }
-    state.meters.clock = Default::default();
-    if let Some(area) = areas.meters {
-        meters::view::draw(frame, area, state, &styles);
+    match areas.meters {
+        Some(area) => meters::view::draw(frame, area, state, &styles),
+        None => state.meters.clock = Default::default(),
     }
     if let Some(area) = areas.controls {
         controls::view::draw(frame, area, state, &styles);

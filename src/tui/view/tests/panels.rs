@@ -164,7 +164,7 @@ fn drafting_beside_the_target_shows_in_the_meters() {
 }
 
 #[test]
-fn the_clock_shows_both_lanes_to_scale_and_a_click_goes_to_its_round() {
+fn the_clock_shows_both_lanes_to_scale_and_the_mouse_shows_a_round() {
     let mut state = answering(200, 50, 16);
     type_keys(&mut state, "<f2>");
     let slow = Timing { draft_ms: 60.0, verify_ms: 120.0, other_ms: 20.0, ..Timing::default() };
@@ -181,15 +181,26 @@ fn the_clock_shows_both_lanes_to_scale_and_a_click_goes_to_its_round() {
     let (draft, target) = (lane("│ draft  "), lane("│ target "));
     assert!(count(target, '═') > count(draft, '━') && count(target, '┄') > 3, "{screen}");
     assert!(draft.contains("━━··") && target.contains("══┄┄"), "{screen}");
-    // A click on the round before the latest.
+    // The mouse points at the round before the latest, and leaves it.
     let latest = state.tree.len();
     let row = screen.lines().position(|row| row.contains("│ target ")).unwrap();
     let before = screen.lines().find_map(|row| row.split_once("│ round ")).unwrap().0;
-    let x = (before.chars().count() + 8) as u16;
-    update(&mut state, ScreenEvent::Button(Button::Pressed, x, row as u16), Duration::ZERO);
-    let (at, _) = state.tree.shown().unwrap();
-    assert!(at + 1 < latest && !state.tree.live(), "{at} of {latest}");
-    shows(&mut state, &[&format!("round {} ━ draft", at + 1)]);
+    let (x, y) = ((before.chars().count() + 8) as u16, row as u16);
+    let pointed = state.meters.clock.round(x, y);
+    update(&mut state, ScreenEvent::Pointed(pointed), Duration::ZERO);
+    let at = pointed.unwrap();
+    assert!(at + 1 < latest && state.tree.live(), "{at} of {latest}");
+    let times = format!("round {} ━ draft", at + 1);
+    shows(&mut state, &[&times]);
+    assert_eq!(state.meters.clock.pointed, pointed, "the next frame shows it too");
+    let pointed = state.meters.clock.round(x, 0);
+    update(&mut state, ScreenEvent::Pointed(pointed), Duration::ZERO);
+    assert!(!shows(&mut state, &["mean ━ draft"]).contains(&times));
+    // A click goes to it.
+    update(&mut state, ScreenEvent::Button(Button::Pressed, x, y), Duration::ZERO);
+    assert_eq!(state.tree.shown().unwrap().0, at);
+    assert!(!state.tree.live());
+    shows(&mut state, &[&times]);
 }
 
 #[test]
