@@ -12,6 +12,8 @@ use super::table::MarkdownTable;
 use super::wrap::Logical;
 use super::{Look, Origins, SpanRole, StyledSpan, math, text_of};
 
+/// Most characters of an image's address, which may contain the whole image.
+const LONGEST_PLACE: usize = 80;
 /// Columns by which what is left of a long line of code is further in than its beginning.
 const HANGING: usize = 2;
 
@@ -55,6 +57,7 @@ pub fn parse(
         lists: Vec::new(),
         look: Look::default(),
         to: None,
+        image: None,
         table: None,
         depth: 0,
     };
@@ -92,6 +95,8 @@ struct Builder<'a> {
     look: Look,
     /// Where the link being read leads.
     to: Option<String>,
+    /// The address of the image being read.
+    image: Option<String>,
     /// The table being read.
     table: Option<MarkdownTable>,
     depth: usize,
@@ -205,6 +210,15 @@ impl<'a> Builder<'a> {
                 self.to = plain.then(|| dest_url.to_string());
                 self.look.role = SpanRole::Link;
             }
+            Tag::Image { dest_url, .. } => {
+                let name = self.mark("image: ");
+                self.begin().text.push(name);
+                let mut place: String = dest_url.chars().take(LONGEST_PLACE).collect();
+                if place.len() < dest_url.len() {
+                    place.push('…');
+                }
+                self.image = Some(place);
+            }
             Tag::Strong => self.look.strong = true,
             Tag::Emphasis => self.look.emphasis = true,
             _ => {}
@@ -227,6 +241,10 @@ impl<'a> Builder<'a> {
                 self.prefixes.pop();
             }
             TagEnd::List(_) => drop(self.lists.pop()),
+            TagEnd::Image => {
+                let place = self.image.take().map(|place| self.mark(format!(" ({place})")));
+                self.begin().text.extend(place);
+            }
             TagEnd::TableCell => {
                 let cell = self.line.take().unwrap_or_default();
                 if let Some(row) = self.table.as_mut().and_then(|table| table.rows.last_mut()) {

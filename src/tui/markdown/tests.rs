@@ -43,6 +43,8 @@ fn each_block_has_its_rows() {
         rust\n  fn main() {}\n  \n\n───\n\nend";
     let fruit =
         "> | Fruit | *Price* |\n> |:--|--:|\n> | apple | 3 |\n> | 柿 | **12** |\n> | fig |\n\nend";
+    let data = format!("![dot](data:image/png;base64,{})", "A".repeat(9000));
+    let begin = format!("(data:image/png;base64,{}…)", "A".repeat(58));
     let head = CITIES.lines().take(2).collect::<Vec<_>>().join("\n");
     for (text, width, shown) in [
         (blocks, 40, &[shown][..]),
@@ -59,6 +61,9 @@ fn each_block_has_its_rows() {
             &["So x² is α, for $5-$6 and $7:", "  a/b", "  c", "\\( is code"],
         ),
         ("| a |\n|-|\n| $$x_1$$ |", 20, &["a", "──", "x₁"]),
+        ("See ![a fox](img/fox.png)!", 40, &["See image: a fox (img/fox.png)!"]),
+        ("![a](<b\u{1b}[2J>)", 40, &["image: a (b␛[2J)"]),
+        (&data, 90, &["image: dot", &begin]),
         ("- one two three", 9, &["• one two", "  three"]),
         ("10. one two three", 11, &["10. one two", "    three"]),
         (
