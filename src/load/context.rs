@@ -11,7 +11,7 @@ use crate::files::cache_folder;
 use crate::hardware::{Machine, adapters};
 use crate::kernels::{Format, KvFormat, Pool};
 use crate::library::{HeadFiles, PackedWeights, TargetFiles, packed_cache};
-use crate::model::head::{DraftPrecision, HeadConfig};
+use crate::model::head::{DraftPrecision, GpuHead, HeadConfig};
 use crate::model::{self, Gpu, GpuLimits, LoadRequest, Narrowed, WeightSource};
 use crate::plan::{
     BUFFER_BYTES, DeviceChoice, DraftBytes, DraftSize, DrafterId, GpuRoom, Obstacle,
@@ -239,10 +239,11 @@ impl<'a> LoadContext<'a> {
         if self.drafts_on_cpu().is_some() {
             return DraftBytes::default();
         }
-        let on_gpu = self.head().filter(|head| !head.fusion().only_cpu());
-        let head = on_gpu.map_or(0, |head| {
+        let head = self.head().map_or(0, |head| {
+            let config = self.config_of(&head.files);
             let weight = self.head_weight(&head.files, true);
-            sizes::head_on_gpu(&self.config_of(&head.files), weight, self.context) + BUFFER_BYTES
+            let bytes = || sizes::head_on_gpu(&config, weight, self.context) + BUFFER_BYTES;
+            GpuHead::unsupported(&config).map_or_else(bytes, |_| 0)
         });
         let small = self.files.small.as_ref();
         let small = small.map_or(0, |small| sizes::of_draft(small, self.context) + BUFFER_BYTES);

@@ -30,7 +30,10 @@ pub(super) fn load(
         source: HeadError::Device(error.to_string()),
     })?;
     let size = sizes::of_dflash(config, model.bytes());
-    let on_cpu = LoadReason::Plan(Reason::DraftOnCpu(Obstacle::OnlyCpu(config.name())));
+    let on_cpu = LoadReason::Plan(Reason::DraftOnCpu(Obstacle::OnlyCpu {
+        drafter: config.name(),
+        with: "a block for all levels",
+    }));
     let states = LoadReason::HeadStates { layers: config.states.clone(), from_one: false };
     Ok(LoadedDrafter {
         kind: DrafterId::Dflash,

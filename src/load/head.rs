@@ -11,13 +11,12 @@ use super::reason::{LoadReason, Notice};
 use super::shared_target::SharedTarget;
 use super::sizes;
 use crate::draft::FeatureHead;
-use crate::kernels::{KvFormat, Pool};
+use crate::kernels::Pool;
 use crate::library::{HeadFiles, TargetFiles, text_tokens};
 use crate::model::head::{
-    AssistantHead, ChainedHeads, DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadError,
-    HeadWeights, PackedHead, SharedTables, TappedStates,
+    DraftVocabulary, GpuHead, HeadError, HeadRequest, HeadWeights, SharedTables, TappedStates,
 };
-use crate::model::{FeatureSource, LoadRequest, WeightSource};
+use crate::model::{FeatureSource, WeightSource};
 use crate::plan::{DrafterId, Obstacle, Placement, Reason};
 use crate::settings::ScoredTokens;
 
@@ -40,7 +39,7 @@ pub(super) fn load(
 
     let gpu_weight = ctx.head_weight(files, true);
     let placed = place::head(ctx, &weights.config, weights.kind(), gpu_weight);
-    let head = to_gpu(ctx, tables, weights, &placed);
+    let head = to_gpu(ctx, tables, files, weights, &placed);
     let on_gpu = head.on_gpu.is_some();
     let why = match on_gpu || placed.gpu.is_none() {
         true => placed.reason.clone(),
@@ -95,6 +94,7 @@ struct PlacedHead {
 fn to_gpu(
     ctx: &LoadContext<'_>,
     tables: &SharedTables,
+    files: &HeadFiles,
     weights: HeadWeights,
     placed: &Placement,
 ) -> PlacedHead {
@@ -109,16 +109,20 @@ fn to_gpu(
     };
     let first = weights.first_blocks(placed.blocks);
     let capacity = first.config.capacity(ctx.context);
-    let precision = ctx.draft_precision(true);
-    let kv = KvFormat::F16;
-    match GpuHead::new(&first, tables, &gpu, &ctx.pool, capacity, precision, kv) {
+    let source = files.weights.as_deref().unwrap_or(ctx.files.target.weights.as_ref());
+    let request = HeadRequest {
+        source: Some(source),
+        precision: ctx.draft_precision(true),
+        ..HeadRequest::new(&first, tables, Arc::clone(&ctx.pool), capacity)
+    };
+    match GpuHead::new(&gpu, &request) {
         Ok(head) => PlacedHead { weights: first, on_gpu: Some(head), notice: None },
         Err(error) => on_cpu(weights, Some(Notice::HeadFailed(error.to_string()))),
     }
 }
 
-/// The drafter: on the GPU, if the head is there, otherwise on the CPU, which also continues if the
-/// GPU fails.
+/// The drafter: on the GPU, if the head is there, otherwise on the CPU. The CPU also continues if the
+/// GPU fails, unless that takes the target's file again.
 fn drafter(
     ctx: &LoadContext<'_>,
     tables: &SharedTables,
@@ -131,34 +135,31 @@ fn drafter(
     let config = weights.config.clone();
     let kind = weights.kind();
     let capacity = config.capacity(ctx.context);
-    let tables = tables.clone();
     let cores = Arc::clone(&pool);
     let precision = ctx.draft_precision(false);
-    let kv = KvFormat::F16;
-    let new = |backend| FeatureHead::new(&config, kind, backend, ctx.context).reading(source);
-    if kind.only_cpu() {
-        let of_target = ctx.files.target.source();
-        let source = files.weights.as_deref().map_or(&of_target as &dyn WeightSource, |own| own);
-        let request = LoadRequest { config: &config.body, source, pool, capacity, kv };
-        let head: Box<dyn HeadBackend> = match kind {
-            FusionKind::Assistant => {
-                Box::new(AssistantHead::new(&weights, &request, &tables, precision)?)
-            }
-            _ if config.mtp.as_ref().is_some_and(|own| own.steps() > 1) => {
-                Box::new(ChainedHeads::of_target(&weights, &request, &tables, precision)?)
-            }
-            _ => Box::new(PackedHead::of_target(&weights, &request, &tables, precision)?),
-        };
-        return Ok(new(head).with_cores(cores));
+    let in_file = config.kind().is_some();
+    let new = |backend| {
+        let head = FeatureHead::new(&config, kind, backend, ctx.context);
+        head.reading(source).with_cores(cores)
+    };
+    match on_gpu {
+        Some(head) if in_file => Ok(new(Box::new(head))),
+        Some(head) => {
+            let tables = tables.clone();
+            let on_cpu = move || {
+                let request = HeadRequest::new(&weights, &tables, pool, capacity);
+                HeadRequest { precision, ..request }.on_cpu()
+            };
+            Ok(new(Box::new(head)).with_fallback(Box::new(on_cpu)))
+        }
+        None => {
+            let of_target = ctx.files.target.source();
+            let source =
+                files.weights.as_deref().map_or(&of_target as &dyn WeightSource, |own| own);
+            let request = HeadRequest::new(&weights, tables, pool, capacity);
+            Ok(new(HeadRequest { source: Some(source), precision, ..request }.on_cpu()?))
+        }
     }
-    let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
-        Ok(Box::new(PackedHead::new(&weights, &tables, pool, capacity, precision, kv)?))
-    };
-    let head = match on_gpu {
-        Some(head) => new(Box::new(head)).with_fallback(Box::new(on_cpu)),
-        None => new(on_cpu()?),
-    };
-    Ok(head.with_cores(cores))
 }
 
 /// The head with the draft vocabulary that the user requested, and what became of that.

@@ -8,7 +8,7 @@ use super::shared_target::SharedTarget;
 use super::sizes;
 use crate::library::TargetFiles;
 use crate::model::TargetPlace;
-use crate::model::head::{FusionKind, HeadConfig};
+use crate::model::head::{FusionKind, GpuHead, HeadConfig};
 use crate::plan::{
     Candidate, DraftChoice, DraftSize, DrafterId, GpuLayers, GpuRoom, HeadForecast, Obstacle,
     Placement, PlacementInputs, PlacementTimes, Reason, Setting, best_head, place_draft,
@@ -116,10 +116,10 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
             head: several.then_some(index),
             on_cpu: DraftSize { bytes_per_weight: ctx.head_weight(&head.files, false), ..on_gpu },
             on_gpu,
-            bytes: match head.fusion() {
+            bytes: match GpuHead::unsupported(own) {
                 // It has no room on any GPU.
-                kind if kind.only_cpu() => u64::MAX,
-                _ => sizes::head_on_gpu(own, weight, ctx.context),
+                Some(_) => u64::MAX,
+                None => sizes::head_on_gpu(own, weight, ctx.context),
             },
         }
     });
@@ -217,8 +217,8 @@ fn head_by_room(
     kind: FusionKind,
     bytes_per_weight: f64,
 ) -> Placement {
-    if kind.only_cpu() {
-        let reason = Reason::DraftOnCpu(Obstacle::OnlyCpu(kind.name()));
+    if let Some(with) = GpuHead::unsupported(config) {
+        let reason = Reason::DraftOnCpu(Obstacle::OnlyCpu { drafter: kind.name(), with });
         return Placement::on_cpu(config.blocks(), ctx.wants_gpu(), reason);
     }
     let tied_head = ctx.files.target.config.tied_head;

@@ -123,7 +123,8 @@ pub(crate) fn of_head(
         bytes_per_weight,
         blocks: config.blocks(),
         elastic: config.elastic,
-        pass_rows: 0,
+        levels: config.levels().unwrap_or(usize::MAX),
+        ..DraftSize::NOTHING
     }
 }
 
@@ -165,11 +166,8 @@ pub(crate) fn of_small(config: &Config, bytes: u64) -> DraftSize {
     DraftSize {
         fixed: weights,
         lookup: if config.tied_head { 0 } else { (config.vocab * config.hidden) as u64 },
-        block: 0,
         bytes_per_weight: bytes as f64 / weights.max(1) as f64,
-        blocks: 0,
-        elastic: false,
-        pass_rows: 0,
+        ..DraftSize::NOTHING
     }
 }
 
@@ -177,7 +175,9 @@ pub(crate) fn of_small(config: &Config, bytes: u64) -> DraftSize {
 pub(crate) fn of_dflash(config: &DflashConfig, bytes: u64) -> DraftSize {
     let fixed = config.weights();
     let bytes_per_weight = bytes as f64 / fixed.max(1) as f64;
-    DraftSize { fixed, bytes_per_weight, pass_rows: config.rows, ..DraftSize::NOTHING }
+    let levels = config.levels();
+    let pass_rows = config.rows;
+    DraftSize { fixed, bytes_per_weight, pass_rows, levels, ..DraftSize::NOTHING }
 }
 
 /// The most that a head takes on a GPU, including its KV cache. Its embedding stays in main memory.

@@ -283,11 +283,11 @@ impl PlanInputs<'_> {
             target: self.target.size,
             draft: drafter.map(|drafter| (drafter.size, self.ctx.throughput(drafter.on_gpu))),
         };
+        let overrides = strategy.overrides(&self.ctx.settings.controls);
         let space = SearchSpace {
-            overrides: strategy.overrides(&self.ctx.settings.controls),
-            blocks: drafter.map(|drafter| drafter.size.range()),
             prefer: self.prefer,
             always,
+            ..SearchSpace::new(overrides, drafter.map(|drafter| drafter.size))
         };
         let level = self.levels.iter().find(|(kind, _)| *kind == strategy.draft);
         let level = level.map(|(_, level)| level.clone());

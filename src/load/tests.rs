@@ -297,8 +297,10 @@ fn the_head_in_a_targets_file_drafts_unless_another_is_named() {
     let head = HeadChoice::Named(vec![golden("eagle3/head_eagle3")]);
     let error = refused(&Settings { draft: head, ..of(file) });
     assert!(matches!(error, StartError::Library(LibraryError::Misfit { .. })), "{error}");
-    let setup = loaded(&Settings { device: DeviceChoice::Gpu(None), ..of(file) }).setup;
-    let why = LoadReason::Plan(Reason::DraftOnCpu(Obstacle::OnlyCpu("MTP")));
+    let on_gpu = Settings { device: DeviceChoice::Gpu(None), ..of("arch/glm4moe.gguf") };
+    let setup = loaded(&on_gpu).setup;
+    let why = Obstacle::OnlyCpu { drafter: "MTP", with: "a mixture of experts" };
+    let why = LoadReason::Plan(Reason::DraftOnCpu(why));
     assert!(setup.notices.contains(&Notice::Reason(why)), "{:?}", setup.notices);
 }
 

@@ -252,7 +252,9 @@ pub fn obstacle(why: &Obstacle) -> String {
             next_to_draft("reading them on the GPU", needed, draft, gpu, room)
         }
         Obstacle::ModelsInUse => "other models are in use".to_owned(),
-        Obstacle::OnlyCpu(name) => format!("{name} drafters run only on the CPU"),
+        Obstacle::OnlyCpu { drafter, with } => {
+            format!("{drafter} drafters with {with} run only on the CPU")
+        }
         Obstacle::OneBlock => "the target has only one block".to_owned(),
         Obstacle::NoTime => "a pass took no measurable time".to_owned(),
         Obstacle::NoPlacement => "no placement is possible".to_owned(),

@@ -164,7 +164,7 @@ fn every_obstacle_says_why_the_cpu_drafts() {
         Obstacle::BlockTooLarge { block: 400 * MIB, draft: needed, gpu: card(), room },
         Obstacle::MainMemory { needed, free: room },
         Obstacle::NoRoomNextToTarget,
-        Obstacle::OnlyCpu("MTP"),
+        Obstacle::OnlyCpu { drafter: "MTP", with: "a mixture of experts" },
     ];
     let said = obstacles.map(|why| reason(&Reason::DraftOnCpu(why)));
     insta::assert_snapshot!(said.join("\n"));

@@ -53,8 +53,8 @@ impl Started {
 fn started(show: bool) -> Started {
     let inputs = CostInputs::for_tests();
     let prefer = if show { Prefer::Show } else { Prefer::Speed };
-    let overrides = TreeOverrides::default();
-    let space = SearchSpace { overrides, blocks: Some((0, 0)), prefer, always: false };
+    let space = SearchSpace::new(TreeOverrides::default(), Some(DraftSize::NOTHING));
+    let space = SearchSpace { prefer, ..space };
     let measured = Measured { verify: vec![(1, PASS), (64, 4.0 * PASS)], level: None };
     let plan = |space: &SearchSpace| choose(&inputs, &measured, space);
     let always = SearchSpace { always: true, ..space };

@@ -161,15 +161,15 @@ impl Strategy {
 mod tests {
     use super::*;
     use crate::plan::{
-        CostInputs, DuoGammaReason, GammaReason, Measured, Reason, Setting, TreeOverrides, choose,
+        CostInputs, DraftSize, DuoGammaReason, GammaReason, Measured, Reason, Setting,
+        TreeOverrides, choose,
     };
 
     #[test]
     fn fixed_values_are_used_at_once_and_given_as_reasons() {
         let inputs = CostInputs::for_tests();
         let overrides = TreeOverrides::default();
-        let space =
-            SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed, always: false };
+        let space = SearchSpace::new(overrides, Some(DraftSize::NOTHING));
         let plan = choose(&inputs, &Measured::default(), &space);
         for name in ["pld", "duo", "context", "auto"] {
             let strategy = Strategy::named(name).unwrap();

@@ -130,6 +130,8 @@ pub struct DraftSize {
     pub elastic: bool,
     /// How many rows the only pass of a tree has; 0 if each level takes a pass.
     pub pass_rows: usize,
+    /// How many levels of a tree it can draft.
+    pub levels: usize,
 }
 
 impl DraftSize {
@@ -142,6 +144,7 @@ impl DraftSize {
         blocks: 0,
         elastic: false,
         pass_rows: 0,
+        levels: usize::MAX,
     };
 
     /// The fewest and the most blocks with which it can run.

@@ -40,7 +40,7 @@ const fn draft(fixed: u64, block: u64, blocks: usize, elastic: bool) -> DraftSiz
         bytes_per_weight: 1.125,
         blocks,
         elastic,
-        pass_rows: 0,
+        ..DraftSize::NOTHING
     }
 }
 

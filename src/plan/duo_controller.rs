@@ -158,16 +158,14 @@ impl Controller for DuoController {
 mod tests {
     use super::*;
     use crate::plan::{
-        CostInputs, LevelCost, Measured, Prefer, SearchSpace, Setting, Strategy, choose,
+        CostInputs, DraftSize, LevelCost, Measured, SearchSpace, Setting, Strategy, choose,
     };
     use crate::speculate::Tree;
 
     /// A target with 10 ms per pass, a tenth more for each node, and a draft with `step` ms per
     /// token.
     fn plan(step: f64) -> Plan {
-        let overrides = TreeOverrides::default();
-        let space =
-            SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed, always: false };
+        let space = SearchSpace::new(TreeOverrides::default(), Some(DraftSize::NOTHING));
         let verify = [1, 4, 8, 16, 32, 64].map(|g| (g, 9.9 + 0.1 * g as f64)).to_vec();
         let level = LevelCost { blocks: [0, 0], widths: [1, 10], ms: [[step; 2]; 2], whole: false };
         let found = Measured { verify, level: Some(level) };
@@ -214,8 +212,7 @@ mod tests {
     #[test]
     fn the_budget_is_c_unless_the_user_prefers_another_rule() {
         // One pass of 10 ms and one step of 0.45: 22 is not among the budgets of the other rule.
-        let (overrides, blocks) = (TreeOverrides::default(), Some((0, 0)));
-        let space = SearchSpace { overrides, blocks, prefer: Prefer::Speed, always: false };
+        let space = SearchSpace::new(TreeOverrides::default(), Some(DraftSize::NOTHING));
         let duo = Strategy::named("duo").unwrap();
         let by_default = duo.controller(&plan(0.45), space, Vec::new());
         assert_eq!(by_default.current().0.shape.gamma, 22);

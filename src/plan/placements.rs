@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::DrafterId;
 use super::cost::{LevelCost, Measured, pass_ms};
 use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
-use super::overrides::{Prefer, TreeOverrides, WIDTH};
+use super::overrides::{TreeOverrides, WIDTH};
 use super::pass_fit::PassFit;
 use super::place::LayerSize;
 use super::placement_reasons::offload_ms;
@@ -421,9 +421,8 @@ impl PlacementInputs {
             return forecast(budget, verify_ms, 0.0, 1.0, verify_ms);
         };
         if !candidate.beside {
-            let overrides = self.overrides;
-            let blocks = Some(draft.on_gpu.range());
-            let space = SearchSpace { overrides, blocks, prefer: Prefer::Speed, always: true };
+            let space = SearchSpace::new(self.overrides, Some(draft.on_gpu));
+            let space = SearchSpace { always: true, ..space };
             let (budget, _) = space.best(&costs, prior::omega);
             let Budget { shape, blocks, .. } = budget;
             let draft_ms = costs.draft_ms(&shape, blocks);

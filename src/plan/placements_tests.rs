@@ -14,14 +14,13 @@ fn inputs(room: u64) -> PlacementInputs {
         bytes_per_weight: 36.0 / 32.0,
         blocks: 5,
         elastic: true,
-        pass_rows: 0,
+        ..DraftSize::NOTHING
     };
     let small = DraftSize {
         fixed: 68_000_000,
         block: 0,
         blocks: 0,
         elastic: false,
-        pass_rows: 0,
         bytes_per_weight: 1.06,
         ..head
     };

@@ -46,8 +46,8 @@ pub enum Obstacle {
     OneBlock,
     /// A pass took no measurable time.
     NoTime,
-    /// Drafters with this name run only on the CPU.
-    OnlyCpu(&'static str),
+    /// Drafters with this name, if they have such things, run only on the CPU.
+    OnlyCpu { drafter: &'static str, with: &'static str },
     /// Nothing can be placed.
     NoPlacement,
     /// candle-transformers runs the target.

@@ -2,7 +2,7 @@
 //! model). It must not depend on where times come from.
 
 use super::overrides::{DEPTH, GAMMA, Setting, TreeOverrides, WIDTH};
-use super::{Costs, Prefer};
+use super::{Costs, DraftSize, Prefer};
 use crate::speculate::{Budget, Shape};
 
 /// Values of γ worth trying: denser where a single node matters.
@@ -19,6 +19,8 @@ pub struct SearchSpace {
     pub overrides: TreeOverrides,
     /// The smallest and largest M with which the head can run; `None` without a draft.
     pub blocks: Option<(usize, usize)>,
+    /// How many levels the draft can draft.
+    pub levels: usize,
     /// `Show` keeps a tree worth looking at; `Auto` counts as `Speed`.
     pub prefer: Prefer,
     /// Whether drafting nothing is not a choice, because that is decided elsewhere.
@@ -40,6 +42,13 @@ fn around(values: &[usize], now: usize) -> &[usize] {
 }
 
 impl SearchSpace {
+    /// What a draft can do; the fastest counts.
+    pub fn new(overrides: TreeOverrides, draft: Option<DraftSize>) -> Self {
+        let levels = draft.map_or(usize::MAX, |size| size.levels);
+        let blocks = draft.map(|size| size.range());
+        Self { overrides, blocks, levels, prefer: Prefer::Speed, always: false }
+    }
+
     fn values(setting: Setting, all: &[usize], least: usize) -> Vec<usize> {
         match setting {
             Setting::Fixed(value) => vec![value],
@@ -56,11 +65,17 @@ impl SearchSpace {
             let gamma = GAMMA.least + usize::from(self.always);
             Shape { gamma, width: WIDTH.least, depth: DEPTH.least }
         };
-        let depths: Vec<_> = (DEPTH.least..=DEPTH.most).collect();
+        // The first level needs no expansion.
+        let deepest = DEPTH.most.min(self.levels - 1);
+        let depths: Vec<_> = (DEPTH.least..=deepest).collect();
+        let depth = match self.overrides.depth {
+            Setting::Fixed(depth) => Setting::Fixed(depth.min(self.levels - 1)),
+            Setting::Auto => Setting::Auto,
+        };
         Some(Choices {
             gammas: Self::values(self.overrides.gamma, &GAMMAS, least.gamma),
             widths: Self::values(self.overrides.width, &WIDTHS, least.width),
-            depths: Self::values(self.overrides.depth, &depths, least.depth),
+            depths: Self::values(depth, &depths, least.depth.min(deepest)),
             blocks: match self.overrides.blocks {
                 Setting::Fixed(m) => vec![m.clamp(fewest, most)],
                 Setting::Auto => (fewest..=most).collect(),

@@ -58,7 +58,7 @@ const HEAD_7B: DraftSize = DraftSize {
     bytes_per_weight: 2.0,
     blocks: 5,
     elastic: true,
-    pass_rows: 0,
+    ..DraftSize::NOTHING
 };
 
 /// Where a draft goes whose blocks have a KV cache of this many bytes each.
@@ -86,8 +86,7 @@ fn inputs(machine: &Machine, target: TargetSize, head: DraftSize) -> (CostInputs
 }
 
 pub(super) fn space(head: &DraftSize, prefer: Prefer) -> SearchSpace {
-    let overrides = TreeOverrides::default();
-    SearchSpace { overrides, blocks: Some(head.range()), prefer, always: false }
+    SearchSpace { prefer, ..SearchSpace::new(TreeOverrides::default(), Some(*head)) }
 }
 
 /// What is chosen before anything is measured.
@@ -234,6 +233,23 @@ fn without_a_draft_there_is_only_plain_decoding() {
     let plan = guessed(&inputs, &space);
     assert_eq!((plan.budget.shape.gamma, plan.budget.blocks), (1, 0));
     assert_eq!(plan.reasons, [Reason::NoDraft]);
+}
+
+/// A head with a block for each of two levels drafts no third one.
+#[test]
+fn no_tree_is_deeper_than_its_draft_can_draft() {
+    let machine = machine(cpu(8, &["AVX2"]), None);
+    let head = DraftSize { levels: 2, elastic: false, ..HEAD_7B };
+    let (inputs, _) = inputs(&machine, TARGET_7B, head);
+    for prefer in [Prefer::Speed, Prefer::Show] {
+        let space = space(&head, prefer);
+        let plan = guessed(&inputs, &space);
+        assert!(plan.budget.shape.gamma > 1, "{:?}", plan.reasons);
+        assert!(space.budgets().iter().all(|budget| budget.shape.depth <= 1), "{prefer:?}");
+        let fixed = TreeOverrides { depth: Setting::Fixed(7), ..TreeOverrides::default() };
+        let plan = guessed(&inputs, &SearchSpace { overrides: fixed, ..space });
+        assert_eq!(plan.budget.shape.depth, 1);
+    }
 }
 
 #[test]

@@ -64,7 +64,7 @@ mod tests {
         bytes_per_weight: 34.0 / 32.0,
         blocks: 5,
         elastic: false,
-        pass_rows: 0,
+        ..DraftSize::NOTHING
     };
 
     #[test]

@@ -10,8 +10,7 @@ use crate::load::Repacking;
 use crate::load::sizes::{FOUR_BITS, of_dflash, of_head, of_small};
 use crate::model::{Config, ModelEngine};
 use crate::plan::{
-    CostInputs, DraftSize, Measured, Prefer, SearchSpace, TargetSize, Throughput, TreeOverrides,
-    choose,
+    CostInputs, DraftSize, Measured, SearchSpace, TargetSize, Throughput, TreeOverrides, choose,
 };
 use crate::settings::{Repack, Settings};
 
@@ -202,12 +201,7 @@ impl Forecaster {
             target,
             draft: draft.map(|size| (size, self.throughput)),
         };
-        let space = SearchSpace {
-            overrides: TreeOverrides::default(),
-            blocks: draft.map(|size| size.range()),
-            prefer: Prefer::Speed,
-            always: false,
-        };
+        let space = SearchSpace::new(TreeOverrides::default(), draft);
         choose(&inputs, &Measured::default(), &space).expected
     }
 }

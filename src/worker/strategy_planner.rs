@@ -144,7 +144,7 @@ impl Planner for StrategyPlanner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{CostInputs, Measured, Prefer, SearchSpace, Setting, VerifyTimes, choose};
+    use crate::plan::{CostInputs, DraftSize, Measured, SearchSpace, Setting, VerifyTimes, choose};
 
     fn controller(name: &str, drafter: Option<usize>) -> StrategyController {
         let strategy = Strategy::named(name).unwrap();
@@ -153,12 +153,8 @@ mod tests {
         if !drafts {
             inputs.draft = None;
         }
-        let space = SearchSpace {
-            overrides: strategy.overrides(&TreeOverrides::default()),
-            blocks: drafts.then_some((0, 0)),
-            prefer: Prefer::Speed,
-            always: false,
-        };
+        let overrides = strategy.overrides(&TreeOverrides::default());
+        let space = SearchSpace::new(overrides, drafts.then_some(DraftSize::NOTHING));
         let plan = choose(&inputs, &Measured::default(), &space);
         let preface = vec![LoadReason::Text(name.to_owned())];
         let controller = strategy.controller(&plan, space, Vec::new());

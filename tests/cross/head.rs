@@ -27,6 +27,8 @@ mod no_gpu;
 mod pack;
 #[path = "../../src/model/head/packed_head.rs"]
 mod packed_head;
+#[path = "../../src/model/head/request.rs"]
+mod request;
 #[path = "../../src/model/head/shared_tables.rs"]
 mod shared_tables;
 #[path = "../../src/model/head/weights/mod.rs"]
@@ -46,6 +48,7 @@ pub use no_gpu::{Gpu, GpuHead};
 pub use pack::DraftPrecision;
 pub(super) use pack::bytes_in;
 pub use packed_head::PackedHead;
+pub use request::HeadRequest;
 pub use shared_tables::SharedTables;
 pub(super) use shared_tables::rows_of;
 pub use weights::{HeadWeights, TensorSource, layout};

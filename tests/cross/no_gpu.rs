@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Candidates, DraftPrecision, HeadBackend, HeadError, HeadWeights, Pairs, SharedTables};
-use crate::kernels::{KvFormat, Pool};
+use super::{Candidates, HeadBackend, HeadError, HeadRequest, Pairs};
 use crate::speculate::{BeamRow, Ranking};
 
 /// There is none.
@@ -15,15 +14,7 @@ pub enum GpuHead {}
 
 impl GpuHead {
     /// Never called, because `gpu` cannot be created.
-    pub fn new(
-        _: &HeadWeights,
-        _: &SharedTables,
-        gpu: &Arc<Gpu>,
-        _: &Pool,
-        _: usize,
-        _: DraftPrecision,
-        _: KvFormat,
-    ) -> Result<Self, HeadError> {
+    pub fn new(gpu: &Arc<Gpu>, _: &HeadRequest<'_>) -> Result<Self, HeadError> {
         match **gpu {}
     }
 }

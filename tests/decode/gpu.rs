@@ -8,6 +8,7 @@ use crate::support::drafters::{ON_GPU, every_strategy_gives_plain_text, itself, 
 use crate::support::generate::{answer, generate_with, plain, request, samplers};
 use crate::support::gpu::{another_gpu, gpu};
 use crate::support::library::{arch, arch_recording, load_files};
+use crate::support::mtp::{MtpCase, Vectors};
 use crate::support::recorded::assert_close;
 use crate::support::toy::Letters;
 use dovetail::decode::{Engine, RoundOptions};
@@ -103,6 +104,19 @@ fn every_placement_gives_plain_text_under_every_strategy() {
             models().skip((number + usize::from(sampler.is_greedy())) % 2).step_by(2).collect()
         });
     }
+}
+
+/// The head in a recurrent target's own file, whose attention has gates.
+#[test]
+fn an_mtp_head_on_a_gpu_gives_plain_text_under_every_strategy() {
+    let Some(gpu) = gpu() else { return };
+    let case = MtpCase::load("qwen35");
+    let head = case.drafter_with(Box::new(case.on_gpu(&gpu)));
+    let mut engine = Engine::new(Box::new(case.target), [Box::new(head) as Box<dyn Drafter>]);
+    let prompt = Vectors::load("qwen35").tokens("tokens");
+    every_strategy_gives_plain_text("MTP", &mut engine, &prompt, 12, ON_GPU, |_| {
+        STRATEGIES.iter().filter(|row| row.draft == DrafterId::Head).collect()
+    });
 }
 
 /// Weights whose MLPs have additional units that are all zero, which change no result: the recorded

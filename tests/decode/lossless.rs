@@ -9,7 +9,7 @@ use dovetail::decode::{Engine, RoundOptions};
 use dovetail::draft::{Budget, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::head::{
-    DraftPrecision, DraftVocabulary, HeadConfig, HeadWeights, PackedHead, SharedTables,
+    DraftVocabulary, HeadConfig, HeadRequest, HeadWeights, PackedHead, SharedTables,
 };
 use dovetail::model::{CpuTarget, Target};
 use dovetail::plan::Schedule;
@@ -52,9 +52,9 @@ fn recorded_in(
         };
         let shared = SharedTables::of(&target_model);
         let pool = Arc::new(Pool::borrowing(Arc::clone(target_model.pool()), 1));
-        let (precision, cores) = (DraftPrecision::Stored, Arc::clone(&pool));
-        let backend =
-            PackedHead::new(&weights, &shared, pool, 512, precision, KvFormat::F32).unwrap();
+        let cores = Arc::clone(&pool);
+        let request = HeadRequest::new(&weights, &shared, pool, 512).exact();
+        let backend = PackedHead::new(&request).unwrap();
         let kind = weights.kind();
         let head = FeatureHead::new(&config, kind, Box::new(backend), 512);
         Box::new(head.with_cores(cores)) as Box<dyn Drafter>

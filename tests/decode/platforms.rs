@@ -13,7 +13,7 @@ use dovetail::decode::{Engine, Request, RoundOptions};
 use dovetail::draft::{Budget, Drafter, FeatureHead};
 use dovetail::kernels::{Isa, KvFormat, Pool};
 use dovetail::library::{Spec, TargetFiles};
-use dovetail::model::head::{DraftPrecision, HeadWeights, PackedHead, SharedTables};
+use dovetail::model::head::{DraftPrecision, HeadRequest, HeadWeights, PackedHead, SharedTables};
 use dovetail::speculate::{SamplerSettings, Shape};
 use fnv::FnvHasher;
 use sha2::{Digest as _, Sha256};
@@ -34,8 +34,9 @@ fn engine(pool: Arc<Pool>, with_head: bool) -> Engine {
         let head = open_head(&Spec::Bundled).unwrap();
         let weights = HeadWeights::load(&head.config, &*head.tensors).unwrap();
         let shared = SharedTables::of(&target);
-        let (precision, kv) = (DraftPrecision::Eight, KvFormat::F16);
-        let backend = PackedHead::new(&weights, &shared, pool, CONTEXT, precision, kv).unwrap();
+        let precision = DraftPrecision::Eight;
+        let request = HeadRequest::new(&weights, &shared, pool, CONTEXT);
+        let backend = PackedHead::new(&HeadRequest { precision, ..request }).unwrap();
         let head = FeatureHead::new(&head.config, weights.kind(), Box::new(backend), CONTEXT);
         Box::new(head) as Box<dyn Drafter>
     });

@@ -1,8 +1,10 @@
 //! What a draft head on a GPU sends over the bus.
 
-use dovetail::kernels::{KvFormat, Pool};
+use std::sync::Arc;
+
+use dovetail::kernels::Pool;
 use dovetail::model::GpuLimits;
-use dovetail::model::head::{DraftPrecision, GpuHead, HeadBackend, Pairs};
+use dovetail::model::head::{DraftPrecision, GpuHead, HeadBackend, HeadRequest, Pairs};
 use dovetail::speculate::{BeamRow, Ranking};
 
 use crate::support::gpu::another_gpu;
@@ -13,11 +15,11 @@ const WIDTH: usize = 4;
 #[test]
 fn a_level_is_one_submission_of_which_only_candidates_come_back() {
     let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
-    let (case, pool) = (Case::load("draft_dgf_m2"), Pool::new(1));
+    let case = Case::load("draft_dgf_m2");
     let held = gpu.held();
-    let (precision, kv) = (DraftPrecision::Eight, KvFormat::F16);
-    let head = GpuHead::new(&case.weights, &case.shared, &gpu, &pool, 512, precision, kv);
-    let mut head = head.unwrap();
+    let precision = DraftPrecision::Eight;
+    let request = HeadRequest::new(&case.weights, &case.shared, Arc::new(Pool::new(1)), 512);
+    let mut head = GpuHead::new(&gpu, &HeadRequest { precision, ..request }).unwrap();
     assert_eq!(gpu.held() - held, head.device_bytes(), "every byte is counted");
     let (features, tokens) = case.input("p0");
     let ranking = Ranking::new(WIDTH);

@@ -3,11 +3,12 @@
 
 use dovetail::draft::{Budget, DraftRequest, Drafter};
 use dovetail::model::Target;
-use dovetail::model::head::{HeadBackend, PackedHead, Pairs};
+use dovetail::model::head::{HeadBackend, Pairs};
 use dovetail::speculate::{BeamRow, Ranking, Shape, Tree, top_log_probs};
 
 use crate::support::gguf::Gguf;
 use crate::support::golden::assert_close;
+use crate::support::gpu::gpu;
 use crate::support::library::arch_file;
 use crate::support::mtp::{MTP_HEADS, MtpCase, Vectors, alike};
 
@@ -53,7 +54,7 @@ impl Round<'_> {
 
     /// The rows from `first` on, each run alone, with what each proposes; `head` has the rows
     /// before them.
-    fn rows(&self, head: &mut PackedHead, first: usize, features: &[f32], tokens: &[u32]) {
+    fn rows(&self, head: &mut dyn HeadBackend, first: usize, features: &[f32], tokens: &[u32]) {
         let expected = self.floats(&format!("process_hidden{}", self.block));
         let logits = self.floats(&format!("process_logits{}", self.block));
         let rows = expected.len() / self.hidden;
@@ -90,7 +91,8 @@ impl Round<'_> {
 
 #[test]
 fn two_rounds_are_the_reference_programs() {
-    for (name, block) in MTP_HEADS {
+    let on_gpu = gpu().map(|gpu| (MTP_HEADS[0], Some(gpu)));
+    for ((name, block), gpu) in MTP_HEADS.map(|head| (head, None)).into_iter().chain(on_gpu) {
         let vectors = &Vectors::load(name);
         let mut case = MtpCase::load(name);
         let (vocab, hidden) = (case.target.vocab(), case.target.feature_width());
@@ -105,14 +107,18 @@ fn two_rounds_are_the_reference_programs() {
         round.is_near("target", &read.features, &round.floats("target_hidden"));
         let logits = round.floats("target_logits");
         round.is_near("target's logits", &read.logits, &logits[(n - 1) * vocab..]);
-        let mut head = case.head();
+        let mut head: Box<dyn HeadBackend> = match &gpu {
+            Some(gpu) => Box::new(case.on_gpu(gpu)),
+            None => Box::new(case.head()),
+        };
+        let head = head.as_mut();
         assert!(head.open(tokens[0]).unwrap());
         round.is_near(
             "first row",
             &head.outputs().unwrap(),
             &round.floats(&format!("process_hidden{}", round.block))[..hidden],
         );
-        round.rows(&mut head, 0, &read.features[..(n - 1) * hidden], &tokens[1..]);
+        round.rows(head, 0, &read.features[..(n - 1) * hidden], &tokens[1..]);
         let (keys, values) = head.keys_and_values(0).unwrap();
         for (what, found) in [("k", keys), ("v", values)] {
             // Recorded by position, then by head.
@@ -127,7 +133,7 @@ fn two_rounds_are_the_reference_programs() {
         let next = best(&read.logits);
         let last = &read.features[(n - 1) * hidden..];
         head.extend(n - 1, Pairs { features: last, tokens: &[next] }, 1).unwrap();
-        round.drafts(&mut head, own);
+        round.drafts(head, own);
 
         let round = of("r2");
         let checked = vectors.tokens("r2.tokens");
@@ -140,12 +146,12 @@ fn two_rounds_are_the_reference_programs() {
         round.is_near("target's logits", &seen.logits, &round.floats("target_logits"));
         // The true rows replace the drafted ones.
         let rows = [last, &seen.features[..4 * hidden]].concat();
-        round.rows(&mut head, n - 1, &rows, &checked);
+        round.rows(head, n - 1, &rows, &checked);
         // And what follows the accepted rows replaces the rejected ones.
         let bonus = best(&seen.logits[accepted * vocab..(accepted + 1) * vocab]);
         let features = &seen.features[accepted * hidden..(accepted + 1) * hidden];
         head.extend(n + accepted, Pairs { features, tokens: &[bonus] }, 1).unwrap();
-        round.drafts(&mut head, own);
+        round.drafts(head, own);
     }
 }
 

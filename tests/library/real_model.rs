@@ -13,7 +13,7 @@ use dovetail::decode::Engine;
 use dovetail::draft::{ContextDraft, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{Spec, TargetFiles, find_ngrams, own_head};
-use dovetail::model::head::{DraftPrecision, HeadWeights, PackedHead, SharedTables};
+use dovetail::model::head::{HeadRequest, HeadWeights, PackedHead, SharedTables};
 use dovetail::model::{LoadRequest, PlacedTarget, Target};
 use dovetail::speculate::{DrafterId, SamplerSettings, Shape, Tree};
 use serde_json::Value;
@@ -170,8 +170,7 @@ fn its_bundled_head_is_found_and_changes_no_text() {
         let target = load_files(&files, 256, 2);
         let weights = HeadWeights::load(&head.config, &*head.tensors).unwrap();
         let (shared, pool) = (SharedTables::of(&target), Arc::new(Pool::new(2)));
-        let backend =
-            PackedHead::new(&weights, &shared, pool, 256, DraftPrecision::default(), KvFormat::F16);
+        let backend = PackedHead::new(&HeadRequest::new(&weights, &shared, pool, 256));
         let backend = Box::new(backend.unwrap());
         let drafter: Box<dyn Drafter> =
             Box::new(FeatureHead::new(&head.config, weights.kind(), backend, 256));

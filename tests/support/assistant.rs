@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use dovetail::draft::FeatureHead;
-use dovetail::kernels::{KvFormat, Pool};
+use dovetail::kernels::Pool;
 use dovetail::library::{HeadFiles, Spec, TargetFiles};
-use dovetail::model::head::{AssistantHead, DraftPrecision, HeadWeights, SharedTables};
-use dovetail::model::{CpuTarget, LoadRequest, Target};
+use dovetail::model::head::{AssistantHead, HeadRequest, HeadWeights, SharedTables};
+use dovetail::model::{CpuTarget, Target, WeightSource};
 
 use super::golden::{Tensors, floats, golden, tensors};
 use super::library::{arch, load_files, open_head};
@@ -38,10 +38,9 @@ impl AssistantCase {
     }
 
     fn packed(&self, weights: &HeadWeights, pool: Arc<Pool>) -> AssistantHead {
-        let source = self.files.weights.as_deref().unwrap();
-        let (config, capacity, kv) = (&weights.config.body, CONTEXT, KvFormat::F32);
-        let request = LoadRequest { config, source, pool, capacity, kv };
-        AssistantHead::new(weights, &request, &self.shared, DraftPrecision::Stored).unwrap()
+        let request = HeadRequest::new(weights, &self.shared, pool, CONTEXT).exact();
+        let source = self.files.weights.as_deref().map(|source| source as &dyn WeightSource);
+        AssistantHead::new(&HeadRequest { source, ..request }).unwrap()
     }
 
     pub fn head(&self) -> AssistantHead {

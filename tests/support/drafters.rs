@@ -10,9 +10,7 @@ use dovetail::draft::{
 };
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::TargetFiles;
-use dovetail::model::head::{
-    DraftPrecision, FusionKind, GpuHead, HeadBackend, PackedHead, SharedTables,
-};
+use dovetail::model::head::{DraftPrecision, FusionKind, GpuHead, HeadRequest, SharedTables};
 use dovetail::model::{CpuTarget, Gpu, GpuDraft, LoadRequest, SharedVocabulary, SmallLm};
 use dovetail::plan::{DrafterId, STRATEGIES, Schedule, Strategy};
 use dovetail::speculate::suffixes::{SortedText, sort};
@@ -39,10 +37,12 @@ pub fn random_head(
     let (weights, shared) = (net.head_weights().unwrap(), SharedTables::of(target));
     let cores = Arc::new(Pool::borrowing(Arc::clone(target.pool()), 1));
     let (pool, kind) = (Arc::clone(&cores), weights.kind());
-    let on_gpu =
-        gpu.map(|gpu| GpuHead::new(&weights, &shared, gpu, &pool, context, precision, kv).unwrap());
-    let on_cpu = move || -> Result<Box<dyn HeadBackend>, _> {
-        Ok(Box::new(PackedHead::new(&weights, &shared, pool, context, precision, kv)?))
+    let request = HeadRequest::new(&weights, &shared, Arc::clone(&pool), context);
+    let request = HeadRequest { precision, kv, ..request };
+    let on_gpu = gpu.map(|gpu| GpuHead::new(gpu, &request).unwrap());
+    let on_cpu = move || {
+        let request = HeadRequest::new(&weights, &shared, pool, context);
+        HeadRequest { precision, kv, ..request }.on_cpu()
     };
     match on_gpu {
         Some(backend) => FeatureHead::new(&config, kind, Box::new(backend), context)

@@ -10,7 +10,7 @@ use dovetail::draft::FeatureHead;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{HeadFiles, Spec, check_fit, open_head};
 use dovetail::model::head::{
-    DraftPrecision, GpuHead, HeadBackend, HeadWeights, PackedHead, SharedTables,
+    DraftPrecision, GpuHead, HeadBackend, HeadRequest, HeadWeights, PackedHead, SharedTables,
 };
 use dovetail::model::{CpuTarget, FeatureSource, Target};
 
@@ -54,18 +54,17 @@ impl Eagle3Case {
         match backend {
             Backend::Packed => Box::new(self.packed(DraftPrecision::Stored, KvFormat::F32)),
             Backend::Gpu => {
-                let (gpu, pool) = (gpu().unwrap(), Pool::new(2));
-                let (precision, kv) = (DraftPrecision::Stored, KvFormat::F32);
-                let (weights, shared) = (&self.weights, &self.shared);
-                let head = GpuHead::new(weights, shared, &gpu, &pool, CONTEXT, precision, kv);
-                Box::new(head.unwrap())
+                Box::new(GpuHead::new(&gpu().unwrap(), &self.request().exact()).unwrap())
             }
         }
     }
 
     pub fn packed(&self, precision: DraftPrecision, kv: KvFormat) -> PackedHead {
-        let pool = Arc::new(Pool::new(2));
-        PackedHead::new(&self.weights, &self.shared, pool, CONTEXT, precision, kv).unwrap()
+        PackedHead::new(&HeadRequest { precision, kv, ..self.request() }).unwrap()
+    }
+
+    fn request(&self) -> HeadRequest<'_> {
+        HeadRequest::new(&self.weights, &self.shared, Arc::new(Pool::new(2)), CONTEXT)
     }
 
     pub fn drafter(&self, backend: Backend) -> FeatureHead {

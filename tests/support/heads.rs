@@ -8,7 +8,8 @@ use candle_core::Tensor;
 use dovetail::draft::FeatureHead;
 use dovetail::kernels::{Format, KvFormat, Matrix, Pool};
 use dovetail::model::head::{
-    DraftPrecision, GpuHead, HeadBackend, HeadConfig, HeadWeights, PackedHead, Pairs, SharedTables,
+    DraftPrecision, GpuHead, HeadBackend, HeadConfig, HeadRequest, HeadWeights, PackedHead, Pairs,
+    SharedTables,
 };
 use dovetail::speculate::{BeamRow, Shape, Tree};
 use serde_json::Value;
@@ -70,12 +71,13 @@ impl Case {
     }
 
     pub fn packed(&self, precision: DraftPrecision, kv: KvFormat, pool: Arc<Pool>) -> PackedHead {
-        PackedHead::new(&self.weights, &self.shared, pool, 512, precision, kv).unwrap()
+        let request = HeadRequest::new(&self.weights, &self.shared, pool, 512);
+        PackedHead::new(&HeadRequest { precision, kv, ..request }).unwrap()
     }
 
     pub fn on_gpu(&self, precision: DraftPrecision, kv: KvFormat) -> GpuHead {
-        let (gpu, pool) = (gpu().unwrap(), Pool::new(2));
-        GpuHead::new(&self.weights, &self.shared, &gpu, &pool, 512, precision, kv).unwrap()
+        let request = HeadRequest::new(&self.weights, &self.shared, Arc::new(Pool::new(2)), 512);
+        GpuHead::new(&gpu().unwrap(), &HeadRequest { precision, kv, ..request }).unwrap()
     }
 
     pub fn drafter(&self, backend: Backend) -> FeatureHead {

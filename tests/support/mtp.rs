@@ -6,12 +6,12 @@ use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Value;
 use candle_core::{DType, Device, Tensor};
 use dovetail::draft::FeatureHead;
-use dovetail::kernels::{KvFormat, Pool};
+use dovetail::kernels::Pool;
 use dovetail::library::{HeadFiles, Spec, TargetFiles};
 use dovetail::model::head::{
-    ChainedHeads, DraftPrecision, HeadBackend, HeadWeights, PackedHead, SharedTables,
+    GpuHead, HeadBackend, HeadRequest, HeadWeights, PackedHead, SharedTables,
 };
-use dovetail::model::{CpuTarget, LoadRequest, Target};
+use dovetail::model::{CpuTarget, Gpu, Target, WeightSource};
 use safetensors::SafeTensors;
 
 use super::gguf::Gguf;
@@ -52,15 +52,24 @@ impl MtpCase {
         Self::of(mtp_files(name))
     }
 
+    /// The first head of the file.
     pub fn head(&self) -> PackedHead {
-        let pool = Arc::new(Pool::borrowing(Arc::clone(self.target.pool()), 1));
-        packed(&self.files, &self.weights, &self.target, pool, CONTEXT)
+        self.with_request(|request| PackedHead::new(request).unwrap())
     }
 
     /// All heads of the file as the program drafts with them.
     pub fn heads(&self) -> Box<dyn HeadBackend> {
+        self.with_request(|request| request.on_cpu().unwrap())
+    }
+
+    pub fn on_gpu(&self, gpu: &Arc<Gpu>) -> GpuHead {
+        self.with_request(|request| GpuHead::new(gpu, request).unwrap())
+    }
+
+    fn with_request<T>(&self, pack: impl FnOnce(&HeadRequest<'_>) -> T) -> T {
         let pool = Arc::new(Pool::borrowing(Arc::clone(self.target.pool()), 1));
-        backend(&self.files, &self.weights, &self.target, pool, CONTEXT)
+        let shared = SharedTables::of(&self.target);
+        pack(&request(&self.files, &self.weights, &shared, pool, CONTEXT))
     }
 
     pub fn drafter(&self) -> FeatureHead {
@@ -74,36 +83,16 @@ impl MtpCase {
     }
 }
 
-/// The heads in the file of `target`.
-fn backend(
-    files: &TargetFiles,
-    weights: &HeadWeights,
-    target: &CpuTarget,
+/// For the heads in a target's file.
+fn request<'a>(
+    files: &'a TargetFiles,
+    weights: &'a HeadWeights,
+    shared: &'a SharedTables,
     pool: Arc<Pool>,
     capacity: usize,
-) -> Box<dyn HeadBackend> {
-    if weights.config.mtp.as_ref().is_none_or(|own| own.steps() == 1) {
-        return Box::new(packed(files, weights, target, pool, capacity));
-    }
-    let (config, source) = (&weights.config.body, &*files.weights);
-    let request = LoadRequest { config, source, pool, capacity, kv: KvFormat::F32 };
-    let shared = SharedTables::of(target);
-    let heads = ChainedHeads::of_target(weights, &request, &shared, DraftPrecision::Stored);
-    Box::new(heads.unwrap())
-}
-
-/// The first head in the file of `target`.
-fn packed(
-    files: &TargetFiles,
-    weights: &HeadWeights,
-    target: &CpuTarget,
-    pool: Arc<Pool>,
-    capacity: usize,
-) -> PackedHead {
-    let (config, source) = (&weights.config.body, &*files.weights);
-    let request = LoadRequest { config, source, pool, capacity, kv: KvFormat::F32 };
-    let shared = SharedTables::of(target);
-    PackedHead::of_target(weights, &request, &shared, DraftPrecision::Stored).unwrap()
+) -> HeadRequest<'a> {
+    let source = Some(&*files.weights as &dyn WeightSource);
+    HeadRequest { source, ..HeadRequest::new(weights, shared, pool, capacity).exact() }
 }
 
 /// The head in the file of `target` as a drafter that drafts ahead; `None` if it has none.
@@ -111,7 +100,8 @@ pub fn own_head(files: &TargetFiles, target: &CpuTarget, context: usize) -> Opti
     let head = HeadFiles::in_target(files)?;
     let weights = HeadWeights::load(&head.config, head.tensors.as_ref()).unwrap();
     let cores = Arc::new(Pool::borrowing(Arc::clone(target.pool()), 1));
-    let heads = backend(files, &weights, target, Arc::clone(&cores), context);
+    let shared = SharedTables::of(target);
+    let heads = request(files, &weights, &shared, Arc::clone(&cores), context).on_cpu().unwrap();
     let source = head.config.features(files.config.layers).unwrap();
     let drafter = FeatureHead::new(&head.config, weights.kind(), heads, context);
     Some(drafter.reading(source).with_cores(cores))

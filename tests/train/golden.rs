@@ -7,10 +7,10 @@ use crate::support::eagle3::{Eagle3Case, eagle3_files, eagle3_trees};
 use crate::support::golden::{HEADS, Tensors, assert_close, floats, json, target_of, tensors};
 use crate::support::heads::packed_table;
 use candle_core::{DType, Device, Tensor};
-use dovetail::kernels::{KvFormat, Pool};
+use dovetail::kernels::Pool;
 use dovetail::model::Target;
 use dovetail::model::head::{
-    DraftPrecision, HeadBackend, HeadConfig, HeadWeights, PackedHead, Pairs, SharedTables,
+    HeadBackend, HeadConfig, HeadRequest, HeadWeights, PackedHead, Pairs, SharedTables,
 };
 use dovetail::speculate::{BeamRow, Ranking, top_log_probs};
 use dovetail::train::{AdamW, DraftNet, Estimate, LossComputer, Options, Past};
@@ -130,9 +130,8 @@ fn steps_on_own_outputs_are_what_a_draft_does() {
             embedding: packed_table(&case.embedding),
             lm_head: packed_table(&case.lm_head),
         };
-        let (precision, kv) = (DraftPrecision::Stored, KvFormat::F32);
-        let pool = Arc::new(Pool::new(1));
-        let mut head = PackedHead::new(&weights, &shared, pool, 512, precision, kv).unwrap();
+        let request = HeadRequest::new(&weights, &shared, Arc::new(Pool::new(1)), 512).exact();
+        let mut head = PackedHead::new(&request).unwrap();
         let flat = floats(&features);
         for begin in [1, rows - 1 - steps] {
             head.extend(

@@ -13,13 +13,13 @@ use candle_core::{Device, Tensor};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Request;
 use dovetail::hardware::Machine;
-use dovetail::kernels::{KvFormat, Pool};
+use dovetail::kernels::Pool;
 use dovetail::library::{Spec, open_head};
 use dovetail::load::{Purpose, load};
 use dovetail::model::GpuLimits;
 use dovetail::model::head::{
-    DraftPrecision, DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadWeights, PackedHead,
-    Pairs, SharedTables,
+    DraftVocabulary, FusionKind, GpuHead, HeadBackend, HeadRequest, HeadWeights, PackedHead, Pairs,
+    SharedTables,
 };
 use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::{BeamRow, Ranking, Shape};
@@ -112,11 +112,11 @@ fn what_is_trained_is_what_decoding_runs() {
 /// The head on every backend there is, with the tolerance for its numbers.
 fn backends(weights: &HeadWeights, shared: &SharedTables) -> Vec<(Box<dyn HeadBackend>, f32)> {
     let pool = Arc::new(Pool::new(1));
-    let (precision, kv) = (DraftPrecision::Stored, KvFormat::F32);
-    let packed = PackedHead::new(weights, shared, Arc::clone(&pool), 64, precision, kv).unwrap();
+    let request = HeadRequest::new(weights, shared, pool, 64).exact();
+    let packed = PackedHead::new(&request).unwrap();
     let mut all: Vec<(Box<dyn HeadBackend>, f32)> = vec![(Box::new(packed), 1e-3)];
     if let Some(gpu) = another_gpu(GpuLimits::default()) {
-        let head = GpuHead::new(weights, shared, &gpu, &pool, 64, precision, kv).unwrap();
+        let head = GpuHead::new(&gpu, &request).unwrap();
         all.push((Box::new(head), 1e-2));
     }
     all

@@ -9,9 +9,9 @@ use candle_core::{DType, Device, Tensor};
 use crate::bench::MeasureError;
 use crate::decode::{Engine, TokenText};
 use crate::draft::{Drafter, FeatureHead};
-use crate::kernels::{Format, KvFormat, random_row};
+use crate::kernels::{Format, random_row};
 use crate::model::head::{
-    DraftPrecision, FusionKind, HeadConfig, HeadWeights, PackedHead, SharedTables, layout,
+    FusionKind, HeadConfig, HeadRequest, HeadWeights, PackedHead, SharedTables, layout,
 };
 use crate::model::{BlockOptions, Config, CpuTarget};
 
@@ -60,10 +60,8 @@ pub fn with_head(
     let weights = HeadWeights::load(&head, &tensors).map_err(head_failed)?;
     let shared = SharedTables::of(&target);
     let pool = Arc::clone(target.pool());
-    let precision = DraftPrecision::Four;
-    let kv = KvFormat::F16;
-    let backend =
-        PackedHead::new(&weights, &shared, pool, positions, precision, kv).map_err(head_failed)?;
+    let request = HeadRequest::new(&weights, &shared, pool, positions);
+    let backend = PackedHead::new(&request).map_err(head_failed)?;
     let drafter = FeatureHead::new(&weights.config, FusionKind::Dgf, Box::new(backend), positions);
     Ok(Engine::new(Box::new(target), [Box::new(drafter) as Box<dyn Drafter>]))
 }
@@ -74,7 +72,7 @@ mod tests {
 
     use super::super::times::{TimesRequest, measure};
     use super::*;
-    use crate::kernels::Pool;
+    use crate::kernels::{KvFormat, Pool};
     use crate::model::KnownShape;
     use crate::speculate::SamplerSettings;
 

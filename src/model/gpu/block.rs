@@ -57,14 +57,14 @@ struct BlockSteps {
 
 impl GpuBlocks {
     /// What blocks of this kind have that the kernels do not support.
-    fn unsupported(config: &Config) -> Option<&'static str> {
+    pub(in crate::model) fn unsupported(config: &Config) -> Option<&'static str> {
         let block = &config.block;
         let known = matches!(block.activation, Activation::Silu | Activation::GeluTanh);
         let all = [
             (block.experts.is_some(), "a mixture of experts"),
             (block.latent.is_some(), "latent attention"),
             (block.recurrent.is_some(), "recurrent layers"),
-            (block.output_gate, "a gate of attention's output"),
+            (block.output_gate && config.qkv_bias, "biases of q with gates"),
             (block.sinks, "attention sinks"),
             (block.value_dim.is_some() || block.local_heads.is_some(), "heads of several widths"),
             (block.attention_out_scale != 1.0, "a factor of attention's output"),

@@ -32,7 +32,7 @@ impl BlockBuffers {
         Ok(Self {
             stream: of(config.hidden)?,
             branch: of(config.hidden)?,
-            qkv: of(config.q_width() + 2 * config.kv_width())?,
+            qkv: of(qkv_width(config))?,
             q: of(config.q_width())?,
             attended: of(config.q_width())?,
             gate_up: of(2 * config.intermediate)?,
@@ -44,6 +44,12 @@ impl BlockBuffers {
         let Self { stream, branch, qkv, q, attended, gate_up, inner } = self;
         [stream, branch, qkv, q, attended, gate_up, inner].map(GpuBuffer::bytes).iter().sum()
     }
+}
+
+/// The width of q with its gates, k and v together.
+fn qkv_width(config: &Config) -> usize {
+    let gates = if config.block.output_gate { config.q_width() } else { 0 };
+    config.q_width() + gates + 2 * config.kv_width()
 }
 
 /// Builds the steps of a block that runs with these buffers.
@@ -71,10 +77,9 @@ impl<'a> BlockMaker<'a> {
             Some(input) => input,
             None => self.normed(layer.attention_norm.as_ref())?,
         };
-        let q_width = config.q_width();
+        let stride = qkv_width(config);
         let kv_width = config.kv_width();
-        let stride = q_width + 2 * kv_width;
-        let parts = [(q, 0), (k, q_width), (v, q_width + kv_width)];
+        let parts = [(q, 0), (k, stride - 2 * kv_width), (v, stride - kv_width)];
         for (part, (matrix, at)) in parts.into_iter().enumerate() {
             let bias = weights.qkv_bias.as_ref().map(|all| all[part].as_slice());
             let product = GpuProduct::new(matrix, input, &b.qkv);
@@ -88,7 +93,8 @@ impl<'a> BlockMaker<'a> {
         };
         let half = layer.rope.map_or(0, |_| config.rotary_dim() / 2);
         let heads = [config.heads, config.kv_heads, config.head_dim].map(|count| count as u32);
-        let words = [&heads[..], &[half as u32, config.rms_eps.to_bits()]].concat();
+        let gated = u32::from(config.block.output_gate);
+        let words = [&heads[..], &[half as u32, config.rms_eps.to_bits(), gated]].concat();
         // If nothing is rotated, the angles are not read.
         let angles = layer.rope.map_or(&places.paths, |table| &places.angles[table]);
         self.steps.add(
@@ -106,8 +112,8 @@ impl<'a> BlockMaker<'a> {
         let words = [&heads[..], &[window, scale.to_bits(), softcap.to_bits()]].concat();
         self.steps.add(
             Shader::Attention(kv),
-            &[&b.q, cache, &places.paths, &b.attended],
-            0,
+            &[&b.q, cache, &places.paths, &b.qkv, &b.attended],
+            gated,
             &words,
             Workgroups::ForRow(config.heads as u32),
         );

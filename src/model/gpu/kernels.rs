@@ -80,7 +80,7 @@ impl Shader {
             }
             Self::Norm => (vec![include_str!("shaders/norm.wgsl")], 2, 1),
             Self::Rotate(kv) => (vec![cache(kv), include_str!("shaders/rotate.wgsl")], 4, 2),
-            Self::Attention(kv) => (vec![cache(kv), include_str!("shaders/attention.wgsl")], 3, 1),
+            Self::Attention(kv) => (vec![cache(kv), include_str!("shaders/attention.wgsl")], 4, 1),
             Self::Gated => (vec![include_str!("shaders/gated.wgsl")], 1, 1),
             Self::Blend => (vec![include_str!("shaders/blend.wgsl")], 2, 1),
             Self::Rows => (vec![include_str!("shaders/rows.wgsl")], 2, 1),

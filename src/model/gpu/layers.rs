@@ -188,7 +188,7 @@ pub(in crate::model) fn stream_blocks(
 }
 
 /// Encodes matrix after matrix for a device, there or in main memory.
-pub(super) fn encoder<'a, P: CodePlace>(
+pub(in crate::model) fn encoder<'a, P: CodePlace>(
     gpu: &'a Gpu,
     source: &'a dyn WeightSource,
     pool: &'a Pool,

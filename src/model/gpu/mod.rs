@@ -42,7 +42,7 @@ pub(super) use device::{bytes_of, bytes_of_words, floats_of};
 pub use draft::GpuDraft;
 pub use error::GpuError;
 pub(super) use kernels::Shader;
-pub(super) use layers::{STREAMED_SLICE, load_blocks, load_fitting, stream_blocks};
+pub(super) use layers::{STREAMED_SLICE, encoder, load_blocks, load_fitting, stream_blocks};
 pub(super) use maker::{GpuNorm, GpuProduct, StepMaker};
 pub(super) use matrix::{GpuMatrix, UploadError};
 pub(super) use model::GpuModel;

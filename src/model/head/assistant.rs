@@ -7,15 +7,15 @@ use super::backend::{by_head, feature_of};
 use super::draft_vocab::ranked;
 use super::mtp::scored_rows;
 use super::{
-    Candidates, DraftPrecision, DraftVocabulary, HeadBackend, HeadConfig, HeadError, HeadWeights,
-    Misfit, Pairs, SharedTables, TREE_ROWS,
+    Candidates, DraftPrecision, DraftVocabulary, HeadBackend, HeadConfig, HeadError, HeadRequest,
+    Misfit, Pairs, TREE_ROWS,
 };
 use crate::kernels::{Format, KvCache, Matrix, Pool, TreeMask};
 use crate::model::cpu::layer::{Layer, NormWeights};
 use crate::model::cpu::packer::Packer;
 use crate::model::cpu::scratch::{CpuBlocks, PassScratch, PassTiming};
 use crate::model::weights::{EMBEDDING, NORM, layer_name};
-use crate::model::{Config, LoadRequest, Narrowed, RopeTable};
+use crate::model::{Config, RopeTable};
 use crate::speculate::{BeamRow, Ranking};
 
 /// How many of the target's layers it reads: the last with a window and the last without one.
@@ -116,19 +116,14 @@ pub struct AssistantHead {
 }
 
 impl AssistantHead {
-    /// Packs an assistant; the configuration in `request` is that of its layers.
+    /// Packs an assistant.
     ///
     /// # Errors
     /// [`HeadError`] if a tensor is missing or misshapen, or there is not enough memory.
-    pub fn new(
-        weights: &HeadWeights,
-        request: &LoadRequest<'_>,
-        shared: &SharedTables,
-        precision: DraftPrecision,
-    ) -> Result<Self, HeadError> {
-        let &LoadRequest { config: body, source, ref pool, capacity, kv } = request;
-        let config = over_caches(body);
-        let narrowed = Narrowed { source, precision, pool };
+    pub fn new(request: &HeadRequest<'_>) -> Result<Self, HeadError> {
+        let &HeadRequest { weights, shared, ref pool, capacity, precision, kv, .. } = request;
+        let config = over_caches(&weights.config.body);
+        let narrowed = request.narrowed()?;
         let mut progress = |_| {};
         let mut packer = Packer::new(&narrowed, pool, 0, &mut progress);
         let [h, target_hidden] = [config.hidden, shared.embedding.inputs()];

@@ -2,12 +2,8 @@
 //! one level of a tree. It must not depend on how a tree is grown.
 
 use super::backend::feature_of;
-use super::{
-    Candidates, DraftPrecision, HeadBackend, HeadError, HeadWeights, PackedHead, Pairs,
-    SharedTables, TREE_ROWS,
-};
+use super::{Candidates, HeadBackend, HeadError, HeadRequest, PackedHead, Pairs, TREE_ROWS};
 use crate::kernels::TreeMask;
-use crate::model::LoadRequest;
 use crate::speculate::{BeamRow, Ranking};
 
 /// The heads, the first of which drafts what follows the root.
@@ -31,18 +27,13 @@ struct ChainedRow {
 }
 
 impl ChainedHeads {
-    /// Packs the heads in a target's own file, as [`PackedHead::of_target`] packs one.
+    /// Packs the heads in a target's own file.
     ///
     /// # Errors
-    /// [`HeadError`] as there.
-    pub fn of_target(
-        weights: &HeadWeights,
-        request: &LoadRequest<'_>,
-        shared: &SharedTables,
-        precision: DraftPrecision,
-    ) -> Result<Self, HeadError> {
-        let count = weights.config.mtp.as_ref().map_or(1, |own| own.blocks);
-        let head = |block| PackedHead::block_of_target(weights, request, shared, precision, block);
+    /// [`HeadError`] as for [`PackedHead::new`].
+    pub fn new(request: &HeadRequest<'_>) -> Result<Self, HeadError> {
+        let count = request.weights.config.levels().unwrap_or(1);
+        let head = |block| PackedHead::of_block(request, block);
         let heads = (0..count).map(head).collect::<Result<_, _>>()?;
         Ok(Self { heads, outputs: Vec::new(), root: Vec::new(), rows: Vec::new() })
     }

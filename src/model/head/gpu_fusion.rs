@@ -74,8 +74,7 @@ impl GpuFusion {
         copy(&mut maker, sources, BY_LIST, chosen_into, 0, hidden);
         let of_head = maker.take();
         let mut of_target = Vec::new();
-        let mut after = Vec::new();
-        let mut scored_norm = None;
+        let mut output_norm = None;
         let matrices = match weights {
             PackedFusion::Dgf { w_1, w_2, w_z, norm } => {
                 maker.product(GpuProduct { stride, ..GpuProduct::new(&w_1, features, joined) })?;
@@ -121,23 +120,33 @@ impl GpuFusion {
                     maker.norm(GpuNorm::new(&own.state_norm, stream, branch))?;
                     copy(&mut maker, branch, 0, stream, 0, hidden);
                 }
-                let common = maker.take();
-                if norm_output {
-                    maker.norm(GpuNorm::new(&own.norm.weight, stream, branch))?;
-                    copy(&mut maker, branch, 0, stream, 0, hidden);
-                    after = maker.take();
-                } else {
-                    scored_norm = Some(own.norm.weight);
-                }
-                maker.steps = common;
+                output_norm = Some((own.norm.weight, norm_output));
                 vec![own.fc]
             }
-            PackedFusion::Mtp(_) => {
-                let reason = "a head in its target's file runs on the CPU";
-                return Err(HeadError::Device(reason.to_owned()));
+            PackedFusion::Mtp(own) => {
+                for (norm, input, at) in
+                    [(&own.embedding_norm, embeddings, 0), (&own.state_norm, features, hidden)]
+                {
+                    let norm = GpuNorm::new(&norm.weight, input, joined);
+                    maker.norm(GpuNorm { at, stride, ..norm })?;
+                }
+                maker.product(GpuProduct::new(&own.fc, joined, stream))?;
+                output_norm = Some((own.norm.weight, !own.before_norm));
+                vec![own.fc]
             }
         };
-        let StepMaker { steps: common, vectors, .. } = maker;
+        let common = maker.take();
+        let (after, scored_norm) = match output_norm {
+            // Rows continue from what it returns.
+            Some((norm, true)) => {
+                maker.norm(GpuNorm::new(&norm, stream, branch))?;
+                copy(&mut maker, branch, 0, stream, 0, hidden);
+                (maker.take(), None)
+            }
+            Some((norm, false)) => (Vec::new(), Some(norm)),
+            None => (Vec::new(), None),
+        };
+        let vectors = maker.vectors;
         Ok(Self {
             buffers,
             joins_attention,

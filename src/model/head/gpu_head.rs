@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use super::backend::{FeatureOrigin, by_head, feature_of};
 use super::gpu_fusion::GpuFusion;
-use super::pack::{Encoded, HeadPacker, bytes_in, embedding};
+use super::mtp;
+use super::pack::{self, Encoded, HeadPacker, PackedFusion, bytes_in};
 use super::shared_tables::rows_of;
 use super::{
-    Candidates, DraftPrecision, DraftVocabulary, HeadBackend, HeadError, HeadWeights, Pairs,
-    SharedTables, TREE_ROWS,
+    Candidates, DraftPrecision, DraftVocabulary, FusionKind, HeadBackend, HeadConfig, HeadError,
+    HeadRequest, Pairs, TREE_ROWS,
 };
-use crate::kernels::{Format, KvFormat, Matrix, Pool, TreeMask};
+use crate::kernels::{Format, Matrix, Pool, TreeMask};
 use crate::model::TrafficMeter;
+use crate::model::cpu::layer::Layer;
 use crate::model::gpu::{
     BlockShape, Gpu, GpuBlocks, GpuBuffer, GpuError, GpuMatrix, PassRecorder, PassRows, Scores,
-    UploadError, bytes_of, bytes_of_words, floats_of,
+    UploadError, bytes_of, bytes_of_words, encoder, floats_of,
 };
 use crate::speculate::{BeamRow, Ranking};
 
@@ -34,6 +36,9 @@ pub struct GpuHead {
     /// Embeddings stay in main memory, because a token needs only one row of them.
     embedding: Arc<Matrix>,
     draft_vocab: Option<DraftVocabulary>,
+    /// Whether it has a row before the pairs, and the token of that row.
+    opens: bool,
+    opening: Option<u32>,
     /// The outputs of the last stable row and of every scratch row, `[1 + scratch, H]`, from which
     /// rows can continue.
     sources: GpuBuffer,
@@ -58,36 +63,49 @@ impl From<UploadError> for HeadError {
 }
 
 impl GpuHead {
-    /// Puts a head on `gpu` for contexts of up to `capacity` positions.
+    /// What a head has that only the CPU supports.
+    pub fn unsupported(config: &HeadConfig) -> Option<&'static str> {
+        let block = &config.body.block;
+        match (&config.mtp, &config.assistant) {
+            (None, None) => None,
+            (_, Some(_)) => Some("keys and values of its target"),
+            _ if config.levels().is_some() => Some("a block for each level"),
+            _ if block.final_softcap.is_some() || block.logit_divisor != 1.0 => {
+                Some("scaled logits")
+            }
+            _ => GpuBlocks::unsupported(&config.body),
+        }
+    }
+
+    /// Puts a head on `gpu`.
     ///
     /// # Errors
     /// [`HeadError::Device`] if the device has no room, fails or is missing something that the head
-    /// needs.
-    pub fn new(
-        weights: &HeadWeights,
-        shared: &SharedTables,
-        gpu: &Arc<Gpu>,
-        pool: &Pool,
-        capacity: usize,
-        precision: DraftPrecision,
-        kv: KvFormat,
-    ) -> Result<Self, HeadError> {
+    /// needs; [`HeadError::Weights`] if a tensor is missing or misshapen.
+    pub fn new(gpu: &Arc<Gpu>, request: &HeadRequest<'_>) -> Result<Self, HeadError> {
+        let &HeadRequest { weights, shared, ref pool, capacity, precision, kv, .. } = request;
+        if let Some(what) = Self::unsupported(&weights.config) {
+            return Err(HeadError::Device(format!("the GPU kernels do not support {what}")));
+        }
         let config = &weights.config.body;
-        let make = |encoded: &Encoded| upload(gpu, encoded, pool);
-        let packer = HeadPacker { precision, make: &make };
+        let opens = weights.kind().opens();
+        // The row before the pairs has a slot too.
+        let capacity = capacity.saturating_add(usize::from(opens));
         let slots = capacity.saturating_add(TREE_ROWS);
         let shape = BlockShape { rows: ROWS, capacity, slots, kv };
         let mut blocks = GpuBlocks::new(gpu, config, config.layers, shape)?;
         let sources = gpu.buffer(4 * ((1 + TREE_ROWS) * config.hidden) as u64)?;
-        let own = packer.fusion(weights)?;
-        let fusion = GpuFusion::new(&weights.config, own, &blocks, &sources, ROWS)?;
-        for block in 0..weights.config.blocks() {
-            let layer = packer.layer(weights, block)?;
+        let GpuParts { fusion, layers, embedding, lm_head } = match weights.kind() {
+            FusionKind::Mtp => GpuParts::in_target(gpu, request)?,
+            _ => GpuParts::new(gpu, request)?,
+        };
+        let fusion = GpuFusion::new(&weights.config, fusion, &blocks, &sources, ROWS)?;
+        for layer in &layers {
             let matrices = layer.matrices().into_iter().cloned().collect();
-            blocks.push(&layer, matrices, fusion.attention_input())?;
+            blocks.push(layer, matrices, fusion.attention_input())?;
         }
-        let lm_head = match weights.own_lm_head(shared)? {
-            Some(own) => packer.matrix(&own)?,
+        let lm_head = match lm_head {
+            Some(own) => own,
             None => upload_table(gpu, &shared.lm_head, precision, pool)?,
         };
         Ok(Self {
@@ -97,9 +115,10 @@ impl GpuHead {
             hidden: config.hidden,
             capacity,
             fusion,
-            embedding: embedding(weights, pool)?
-                .map_or_else(|| Arc::clone(&shared.embedding), Arc::new),
+            embedding: embedding.map_or_else(|| Arc::clone(&shared.embedding), Arc::new),
             draft_vocab: weights.draft_vocab.clone(),
+            opens,
+            opening: None,
             sources,
             depth: config.layers,
             blocks,
@@ -146,6 +165,42 @@ impl GpuHead {
     }
 }
 
+/// A head's own weights.
+struct GpuParts {
+    fusion: PackedFusion<GpuMatrix>,
+    layers: Vec<Layer<GpuMatrix>>,
+    /// `None` if it is the target's.
+    embedding: Option<Matrix>,
+    /// `None` if it is the target's.
+    lm_head: Option<GpuMatrix>,
+}
+
+impl GpuParts {
+    fn new(gpu: &Gpu, request: &HeadRequest<'_>) -> Result<Self, HeadError> {
+        let &HeadRequest { weights, shared, ref pool, precision, .. } = request;
+        let make = |encoded: &Encoded| upload(gpu, encoded, pool);
+        let packer = HeadPacker { precision, make: &make };
+        Ok(Self {
+            fusion: packer.fusion(weights)?,
+            layers: packer.layers(weights)?,
+            embedding: pack::embedding(weights, pool)?,
+            lm_head: weights.own_lm_head(shared)?.map(|own| packer.matrix(&own)).transpose()?,
+        })
+    }
+
+    /// Those of a head in its target's file.
+    fn in_target(gpu: &Gpu, request: &HeadRequest<'_>) -> Result<Self, HeadError> {
+        let &HeadRequest { ref pool, precision, .. } = request;
+        let narrowed = request.narrowed()?;
+        let mut progress = |_| {};
+        let mut packer = encoder(gpu, &narrowed, pool, 0, &mut progress);
+        let (fusion, layer) = mtp::block_of(&mut packer, request, 0)?;
+        let [embedding, lm_head] = mtp::tables(request, 0)?;
+        let lm_head = lm_head.map(|own| upload_table(gpu, &own, precision, pool)).transpose()?;
+        Ok(Self { fusion, layers: vec![layer], embedding, lm_head })
+    }
+}
+
 impl HeadBackend for GpuHead {
     fn describe(&self) -> String {
         let stored = || self.blocks.format().map(|format| format.to_string());
@@ -153,8 +208,20 @@ impl HeadBackend for GpuHead {
         format!("{bits} on {}", self.gpu.name())
     }
 
+    fn open(&mut self, first: u32) -> Result<bool, HeadError> {
+        if !self.opens || self.opening == Some(first) {
+            return Ok(false);
+        }
+        self.opening = None;
+        let features = &vec![0.0; self.hidden];
+        self.extend(0, Pairs { features, tokens: &[first] }, self.blocks.count())?;
+        self.opening = Some(first);
+        Ok(true)
+    }
+
     fn extend(&mut self, start: usize, pairs: Pairs<'_>, blocks: usize) -> Result<(), HeadError> {
         let Pairs { features, tokens } = pairs;
+        let start = start + usize::from(self.opening.is_some());
         let rows = tokens.len();
         if start + rows > self.capacity {
             let wanted = start + rows;

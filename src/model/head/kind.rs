@@ -52,9 +52,9 @@ impl FusionKind {
         }
     }
 
-    /// Whether only the CPU runs it.
-    pub fn only_cpu(self) -> bool {
-        matches!(self, Self::Mtp | Self::Assistant)
+    /// Whether it has a row for the first token of a text, which belongs to no pair.
+    pub(super) fn opens(self) -> bool {
+        self == Self::Mtp
     }
 
     /// Whether it reads tapped states of the target instead of its features, and so has its own

@@ -20,6 +20,7 @@ mod misfit;
 mod mtp;
 mod pack;
 mod packed_head;
+mod request;
 mod shared_tables;
 mod weights;
 
@@ -38,6 +39,7 @@ pub use pack::DraftPrecision;
 pub(super) use pack::bytes_in;
 pub(crate) use pack::q4_1_values;
 pub use packed_head::PackedHead;
+pub use request::HeadRequest;
 pub use shared_tables::SharedTables;
 pub(super) use shared_tables::rows_of;
 pub(crate) use shared_tables::to_tensor;

@@ -4,14 +4,13 @@
 use candle_core::{Device, Tensor};
 
 use super::pack::{PackedFusion, encoded, on_cpu};
-use super::packed_head::HeadParts;
 use super::shared_tables::rows_of;
-use super::{DraftPrecision, DraftVocabulary, HeadConfig, HeadError, HeadWeights, SharedTables};
+use super::{DraftPrecision, DraftVocabulary, HeadConfig, HeadError, HeadRequest};
 use crate::kernels::{Format, Matrix, Pool};
-use crate::model::cpu::layer::NormWeights;
+use crate::model::cpu::layer::{Layer, NormWeights};
 use crate::model::cpu::packer::Packer;
 use crate::model::weights::NORM;
-use crate::model::{Config, LoadRequest, Narrowed, WeightError};
+use crate::model::{Config, WeightError};
 
 /// What the names of its tensors begin with; these are Qwen's.
 pub const MTP: &str = "mtp.";
@@ -57,48 +56,60 @@ impl HeadConfig {
     pub fn of_target(body: Config, mtp: MtpConfig) -> Self {
         Self { mtp: Some(mtp), ..Self::of_body(body) }
     }
+
+    /// How many levels it drafts at most, if each takes a block of its own.
+    pub fn levels(&self) -> Option<usize> {
+        let steps = self.mtp.as_ref().map(MtpConfig::steps);
+        if steps > Some(1) { steps } else { None }
+    }
 }
 
-/// Packs the head of this number from the tensors that `request` has.
-pub(super) fn parts(
-    weights: &HeadWeights,
-    request: &LoadRequest<'_>,
-    shared: &SharedTables,
-    precision: DraftPrecision,
+/// The head of this number, whose tensors `packer` packs: its fusion and its block.
+pub(super) fn block_of<M>(
+    packer: &mut Packer<'_, M>,
+    request: &HeadRequest<'_>,
     block: usize,
-) -> Result<HeadParts, HeadError> {
-    let &LoadRequest { config, source, ref pool, .. } = request;
-    let narrowed = Narrowed { source, precision, pool };
-    let mut progress = |_| {};
-    let packer = &mut Packer::new(&narrowed, pool, 0, &mut progress);
-    let [h, vocab] = [config.hidden, config.vocab];
+) -> Result<(PackedFusion<M>, Layer<M>), HeadError> {
+    let config = &request.weights.config.body;
+    let h = config.hidden;
     let prefix = MtpConfig::prefix(block);
     let own = |part: &str| format!("{prefix}{part}");
-    let has = |name: &str| source.tensor(name).is_some();
-    let norm = |packer: &Packer<'_>, name: &str| packer.norm(&config.block, name, h);
+    let norm = |packer: &Packer<'_, M>, name: &str| packer.norm(&config.block, name, h);
     let head_norm = own("norm");
-    let has_norm = has(&format!("{head_norm}.weight"));
+    let has_norm = request.tensors()?.tensor(&format!("{head_norm}.weight")).is_some();
     let fusion = MtpFusion {
-        before_norm: weights.config.mtp.as_ref().is_some_and(|own| own.before_norm),
+        before_norm: request.weights.config.mtp.as_ref().is_some_and(|own| own.before_norm),
         fc: packer.matrix(&own("fc.weight"), [h, 2 * h], None)?,
         embedding_norm: norm(packer, &own("pre_fc_norm_embedding"))?,
         state_norm: norm(packer, &own("pre_fc_norm_hidden"))?,
         norm: norm(packer, if has_norm { &head_norm } else { NORM })?,
     };
     let layer = packer.layer_of(config, 0, &|part| own(&format!("layers.0.{part}")))?;
-    let mut table = |part: &str| -> Result<Option<Matrix>, WeightError> {
-        let name = own(part);
-        has(&name).then(|| packer.matrix(&name, [vocab, h], None)).transpose()
+    Ok((PackedFusion::Mtp(Box::new(fusion)), layer))
+}
+
+/// Its own embedding and LM head in main memory, or the scored rows of the target's.
+pub(super) fn tables(
+    request: &HeadRequest<'_>,
+    block: usize,
+) -> Result<[Option<Matrix>; 2], HeadError> {
+    let &HeadRequest { weights, shared, ref pool, precision, .. } = request;
+    let narrowed = request.narrowed()?;
+    let mut progress = |_| {};
+    let mut packer = Packer::new(&narrowed, pool, 0, &mut progress);
+    let shape = [weights.config.body.vocab, weights.config.body.hidden];
+    let mut table = |part: &str| -> Result<Option<Matrix>, HeadError> {
+        let name = MtpConfig::prefix(block) + part;
+        let has = request.tensors()?.tensor(&name).is_some();
+        Ok(has.then(|| packer.matrix(&name, shape, None)).transpose()?)
     };
     let embedding = table("embed_tokens.weight")?;
     let mut lm_head = table("lm_head.weight")?;
-    let draft_vocab = weights.draft_vocab.clone();
-    if let Some(scored) = &draft_vocab {
+    if let Some(scored) = &weights.draft_vocab {
         let all = lm_head.as_ref().unwrap_or(&shared.lm_head);
         lm_head = Some(scored_rows(all, scored, pool, precision)?);
     }
-    let fusion = PackedFusion::Mtp(Box::new(fusion));
-    Ok(HeadParts { fusion, layers: vec![layer], embedding, lm_head, draft_vocab })
+    Ok([embedding, lm_head])
 }
 
 /// The rows of an LM head that score these tokens.
@@ -115,6 +126,9 @@ pub(super) fn scored_rows(
 
 impl From<WeightError> for HeadError {
     fn from(error: WeightError) -> Self {
-        Self::Weights { problems: vec![error.to_string()] }
+        match error {
+            WeightError::Device { .. } => Self::Device(error.to_string()),
+            _ => Self::Weights { problems: vec![error.to_string()] },
+        }
     }
 }

@@ -158,7 +158,7 @@ impl<M> HeadPacker<'_, M> {
     }
 
     /// The block of this index.
-    pub(super) fn layer(&self, weights: &HeadWeights, block: usize) -> Result<Layer<M>, HeadError> {
+    fn layer(&self, weights: &HeadWeights, block: usize) -> Result<Layer<M>, HeadError> {
         let at = block_name(weights.kind(), block);
         let matrix = |part: &str| self.matrix(weights.tensor(&format!("{at}.{part}.weight"))?);
         let vector = |name: String| weights.get(&name).map(floats).transpose();
@@ -198,6 +198,11 @@ impl<M> HeadPacker<'_, M> {
             per_layer: None,
             output_scale: None,
         })
+    }
+
+    /// All blocks.
+    pub(super) fn layers(&self, weights: &HeadWeights) -> Result<Vec<Layer<M>>, HeadError> {
+        (0..weights.config.blocks()).map(|block| self.layer(weights, block)).collect()
     }
 
     pub(super) fn matrix(&self, tensor: &Tensor) -> Result<M, HeadError> {

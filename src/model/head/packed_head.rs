@@ -9,16 +9,16 @@ use super::draft_vocab::ranked;
 use super::mtp;
 use super::pack::{self, Eagle3Fusion, Encoded, HeadPacker, PackedFusion, on_cpu};
 use super::{
-    Candidates, DraftPrecision, DraftVocabulary, HeadBackend, HeadError, HeadWeights, Pairs,
-    SharedTables, TREE_ROWS,
+    Candidates, DraftPrecision, DraftVocabulary, FusionKind, HeadBackend, HeadError, HeadRequest,
+    Pairs, TREE_ROWS,
 };
 use crate::kernels::{
-    Activation, Format, KvCache, KvFormat, Matrix, Pool, TreeMask, activate, rms_norm,
-    sigmoid_blend,
+    Activation, Format, KvCache, Matrix, Pool, TreeMask, activate, rms_norm, sigmoid_blend,
 };
 use crate::model::cpu::layer::Layer;
+use crate::model::cpu::packer::Packer;
 use crate::model::cpu::scratch::{CpuBlocks, PassScratch, PassTiming, add_bias};
-use crate::model::{Config, LoadRequest, RopeTable};
+use crate::model::{Config, RopeTable};
 use crate::speculate::{BeamRow, Ranking};
 
 /// A head on the CPU with its caches.
@@ -53,15 +53,37 @@ pub struct PackedHead {
 }
 
 /// A head's own weights.
-pub(super) struct HeadParts {
-    pub(super) fusion: PackedFusion,
-    pub(super) layers: Vec<Layer>,
+struct HeadParts {
+    fusion: PackedFusion,
+    layers: Vec<Layer>,
     /// `None` if it is the target's.
-    pub(super) embedding: Option<Matrix>,
+    embedding: Option<Matrix>,
     /// `None` if it is the target's.
-    pub(super) lm_head: Option<Matrix>,
-    /// The scored tokens, if not all.
-    pub(super) draft_vocab: Option<DraftVocabulary>,
+    lm_head: Option<Matrix>,
+}
+
+impl HeadParts {
+    fn new(request: &HeadRequest<'_>) -> Result<Self, HeadError> {
+        let &HeadRequest { weights, shared, ref pool, precision, .. } = request;
+        let make = |encoded: &Encoded| on_cpu(pool, encoded);
+        let packer = HeadPacker { precision, make: &make };
+        Ok(Self {
+            fusion: packer.fusion(weights)?,
+            layers: packer.layers(weights)?,
+            embedding: pack::embedding(weights, pool)?,
+            lm_head: weights.own_lm_head(shared)?.map(|own| packer.matrix(&own)).transpose()?,
+        })
+    }
+
+    /// Those of a head in its target's file.
+    fn in_target(request: &HeadRequest<'_>, block: usize) -> Result<Self, HeadError> {
+        let narrowed = request.narrowed()?;
+        let mut progress = |_| {};
+        let packer = &mut Packer::new(&narrowed, &request.pool, 0, &mut progress);
+        let (fusion, layer) = mtp::block_of(packer, request, block)?;
+        let [embedding, lm_head] = mtp::tables(request, block)?;
+        Ok(Self { fusion, layers: vec![layer], embedding, lm_head })
+    }
 }
 
 /// Buffers for intermediate numbers, reused so that a step allocates nothing.
@@ -79,74 +101,26 @@ struct HeadBuffers {
 }
 
 impl PackedHead {
-    /// Packs a head for contexts of up to `capacity` positions. What it shares with the target is
+    /// Packs a head; of several in a target's file, the first. What it shares with the target is
     /// not copied if it is already packed.
     ///
     /// # Errors
-    /// [`HeadError::Device`] if there is not enough memory.
-    pub fn new(
-        weights: &HeadWeights,
-        shared: &SharedTables,
-        pool: Arc<Pool>,
-        capacity: usize,
-        precision: DraftPrecision,
-        kv: KvFormat,
-    ) -> Result<Self, HeadError> {
-        let config = &weights.config.body;
-        let make = |encoded: &Encoded| on_cpu(&pool, encoded);
-        let packer = HeadPacker { precision, make: &make };
-        let own_lm_head = weights.own_lm_head(shared)?;
-        let parts = HeadParts {
-            fusion: packer.fusion(weights)?,
-            layers: (0..config.layers)
-                .map(|block| packer.layer(weights, block))
-                .collect::<Result<_, _>>()?,
-            embedding: pack::embedding(weights, &pool)?,
-            lm_head: own_lm_head.map(|own| packer.matrix(&own)).transpose()?,
-            draft_vocab: weights.draft_vocab.clone(),
-        };
-        Self::of_parts(config, parts, shared, Arc::clone(&pool), capacity, precision, kv)
-    }
-
-    /// Packs the head in a target's own file from the target's weights; the configuration in
-    /// `request` is that of the head's block.
-    ///
-    /// # Errors
     /// [`HeadError`] if a tensor is missing or misshapen, or there is not enough memory.
-    pub fn of_target(
-        weights: &HeadWeights,
-        request: &LoadRequest<'_>,
-        shared: &SharedTables,
-        precision: DraftPrecision,
-    ) -> Result<Self, HeadError> {
-        Self::block_of_target(weights, request, shared, precision, 0)
+    pub fn new(request: &HeadRequest<'_>) -> Result<Self, HeadError> {
+        Self::of_block(request, 0)
     }
 
-    /// The same for the block of this number.
-    pub(super) fn block_of_target(
-        weights: &HeadWeights,
-        request: &LoadRequest<'_>,
-        shared: &SharedTables,
-        precision: DraftPrecision,
-        block: usize,
-    ) -> Result<Self, HeadError> {
-        let &LoadRequest { config, ref pool, capacity, kv, .. } = request;
-        let parts = mtp::parts(weights, request, shared, precision, block)?;
+    /// The same for the block of this number in a target's file.
+    pub(super) fn of_block(request: &HeadRequest<'_>, block: usize) -> Result<Self, HeadError> {
+        let &HeadRequest { weights, shared, ref pool, capacity, precision, kv, .. } = request;
+        let config = &weights.config.body;
         // The row before the pairs has a slot too.
-        let slots = capacity.saturating_add(1);
-        Self::of_parts(config, parts, shared, Arc::clone(pool), slots, precision, kv)
-    }
-
-    fn of_parts(
-        config: &Config,
-        parts: HeadParts,
-        shared: &SharedTables,
-        pool: Arc<Pool>,
-        capacity: usize,
-        precision: DraftPrecision,
-        kv: KvFormat,
-    ) -> Result<Self, HeadError> {
-        let HeadParts { fusion, layers, embedding, lm_head, draft_vocab } = parts;
+        let capacity = capacity.saturating_add(usize::from(weights.kind().opens()));
+        let HeadParts { fusion, layers, embedding, lm_head } = match weights.kind() {
+            FusionKind::Mtp => HeadParts::in_target(request, block)?,
+            _ => HeadParts::new(request)?,
+        };
+        let draft_vocab = weights.draft_vocab.clone();
         let slots = capacity.saturating_add(TREE_ROWS);
         let cache = KvCache::of_layers(config.kv_shapes(0..config.layers), slots, kv)
             .map_err(|error| HeadError::Device(error.to_string()))?;
@@ -164,7 +138,7 @@ impl PackedHead {
             cache,
             blocks: config.layers,
             config: config.clone(),
-            pool,
+            pool: Arc::clone(pool),
             opening: None,
             scratch_rows: 0,
             outputs: Vec::new(),

@@ -10,9 +10,8 @@ use super::context::RunContext;
 use super::state::Stage;
 use crate::decode::{Engine, Request, RoundOptions};
 use crate::draft::{Budget, Drafter, FeatureHead};
-use crate::kernels::KvFormat;
 use crate::library::{Spec, open_head};
-use crate::model::head::{DraftPrecision, HeadError, HeadWeights, PackedHead, SharedTables};
+use crate::model::head::{HeadError, HeadRequest, HeadWeights, PackedHead, SharedTables};
 use crate::speculate::{SamplerSettings, Shape};
 use crate::train::TrainError;
 use crate::train::render::Text;
@@ -149,10 +148,8 @@ impl Decoder {
         let target = run.target(context)?;
         let shared = SharedTables::of(&target);
         let pool = Arc::clone(&run.pool);
-        let precision = DraftPrecision::Four;
-        let kv = KvFormat::F16;
         let source = weights.config.features(run.files.config.layers).map_err(HeadError::from)?;
-        let head = PackedHead::new(weights, &shared, pool, context, precision, kv)?;
+        let head = PackedHead::new(&HeadRequest::new(weights, &shared, pool, context))?;
         let drafter: Box<dyn Drafter> = Box::new(
             FeatureHead::new(&weights.config, weights.kind(), Box::new(head), context)
                 .reading(source),

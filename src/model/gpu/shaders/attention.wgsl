@@ -24,7 +24,11 @@ var<immediate> p: Params;
 // For each row: positions seen one after the other from the first, where its list of rows in flight
 // begins, and how many these are; then the lists.
 @group(0) @binding(2) var<storage, read> paths: array<u32>;
-@group(0) @binding(3) var<storage, read_write> output: array<vec2<f32>>;
+// [rows, q | k | v] with a gate after each head of q, if there are gates.
+@group(0) @binding(3) var<storage, read> qkv: array<vec2<f32>>;
+@group(0) @binding(4) var<storage, read_write> output: array<vec2<f32>>;
+
+const GATED = 1u;
 
 const CHUNK = 64u;
 const LOWEST = -3.0e38;
@@ -33,6 +37,13 @@ var<workgroup> query: array<vec2<f32>, 128>;
 var<workgroup> scores: array<f32, 64>;
 var<workgroup> shares: array<f32, 64>;
 var<workgroup> slots: array<u32, 64>;
+
+fn gated(x: vec2<f32>, gate: u32) -> vec2<f32> {
+    if (p.flags & GATED) == 0u {
+        return x;
+    }
+    return x / (1.0 + exp(-qkv[gate]));
+}
 
 @compute @workgroup_size(64)
 fn main(
@@ -112,10 +123,11 @@ fn main(
         }
     }
     let to = (row * p.heads + head) * pairs + thread;
+    let gate = (2u * (row * (p.heads + p.kv_heads) + head) + 1u) * pairs + thread;
     if thread < pairs {
-        output[to] = near / total;
+        output[to] = gated(near / total, gate);
     }
     if thread + 64u < pairs {
-        output[to + 64u] = far / total;
+        output[to + 64u] = gated(far / total, gate + 64u);
     }
 }

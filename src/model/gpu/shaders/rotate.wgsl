@@ -1,5 +1,6 @@
 // From the joined products q | k | v of a row: norms of q's and k's heads, rotary positions, then q
-// to its buffer, k and v to the cache. A workgroup makes one head of one row.
+// to its buffer, k and v to the cache. A workgroup makes one head of one row. A gate of attention's
+// output, which may follow each head of q, stays where it is.
 
 struct Params {
     rows: u32,
@@ -12,6 +13,8 @@ struct Params {
     // Pairs that are rotated: component i with i + half.
     half: u32,
     eps: f32,
+    // 1 if a gate follows each head of q.
+    gated: u32,
 }
 
 var<immediate> p: Params;
@@ -51,7 +54,8 @@ fn main(
     let number = group.x;
     let is_q = number < p.heads;
     let is_v = number >= p.heads + p.kv_heads;
-    let begin = (row * (p.heads + 2u * p.kv_heads) + number) * p.dim;
+    let gates = p.gated * min(number, p.heads);
+    let begin = (row * ((1u + p.gated) * p.heads + 2u * p.kv_heads) + number + gates) * p.dim;
     var sum = 0.0;
     for (var c = thread; c < p.dim; c += 64u) {
         let x = qkv[begin + c];

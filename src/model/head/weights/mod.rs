@@ -70,10 +70,8 @@ pub struct HeadWeights {
 
 impl HeadWeights {
     /// Reads the head's tensors from `source`; those of a head in its target's file and of an
-    /// assistant are read when it is packed
-    /// ([`PackedHead::of_target`](super::PackedHead::of_target),
-    /// [`AssistantHead::new`](super::AssistantHead::new)). Prefixes left by training
-    /// frameworks (`module.`, `model.`) are stripped.
+    /// assistant are read when it is packed. Prefixes left by training frameworks (`module.`,
+    /// `model.`) are stripped.
     ///
     /// # Errors
     /// [`HeadError::Weights`] names at once every tensor that is missing, unknown or misshapen;
