@@ -2,8 +2,9 @@
 //! probable among their candidates (DDTree, Ringel and Romano 2026). It must not depend on how the
 //! pass computes them.
 
+use super::feature_head::lost;
 use super::{DraftError, DraftRequest, Drafter};
-use crate::model::{CpuDflash, FeatureSource};
+use crate::model::{DflashModel, FeatureSource, TrafficMeter};
 use crate::speculate::{DrafterId, Growth, Tree};
 
 /// A DFlash, DSpark or DFlash-2 model as a [`Drafter`].
@@ -11,7 +12,7 @@ use crate::speculate::{DrafterId, Growth, Tree};
 /// It keeps the target's features only until a tree is requested and they enter its cache, so plain
 /// decoding costs nothing.
 pub struct Dflash {
-    model: CpuDflash,
+    model: DflashModel,
     capacity: usize,
     /// How many numbers a feature has.
     width: usize,
@@ -21,7 +22,7 @@ pub struct Dflash {
 
 impl Dflash {
     /// A drafter for up to `capacity` positions.
-    pub fn new(model: CpuDflash, capacity: usize) -> Self {
+    pub fn new(model: DflashModel, capacity: usize) -> Self {
         let config = model.config();
         let width = config.states.len() * config.target_hidden;
         Self { model, capacity, width, pending: Vec::new() }
@@ -77,8 +78,8 @@ impl Drafter for Dflash {
         if !has_room || budget.shape.gamma <= 1 || budget.shape.width == 0 {
             return Ok(Tree::root(root));
         }
-        self.model.inject(&std::mem::take(&mut self.pending));
-        self.model.draft(root);
+        self.model.inject(&std::mem::take(&mut self.pending)).map_err(lost)?;
+        self.model.draft(root).map_err(lost)?;
         let first = self.model.candidates(0, &[root], &request.ranking(1)).pop();
         let mut growth = Growth::best_first(budget.shape, &first.unwrap_or_default());
         for level in 1..self.model.config().levels() {
@@ -94,5 +95,9 @@ impl Drafter for Dflash {
 
     fn device_bytes(&self) -> u64 {
         self.model.bytes()
+    }
+
+    fn traffic(&self) -> Option<TrafficMeter> {
+        self.model.traffic()
     }
 }

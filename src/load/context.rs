@@ -12,7 +12,7 @@ use crate::hardware::{Machine, adapters};
 use crate::kernels::{Format, KvFormat, Pool};
 use crate::library::{HeadFiles, PackedWeights, TargetFiles, packed_cache};
 use crate::model::head::{DraftPrecision, GpuHead, HeadConfig};
-use crate::model::{self, Gpu, GpuLimits, LoadRequest, Narrowed, WeightSource};
+use crate::model::{self, Gpu, GpuDflash, GpuLimits, LoadRequest, Narrowed, WeightSource};
 use crate::plan::{
     BUFFER_BYTES, DeviceChoice, DraftBytes, DraftSize, DrafterId, GpuRoom, Obstacle,
     PlacementForecast, PrefillForecast, Reason, TargetSize, Throughput, chosen_adapter, gpu_room,
@@ -245,9 +245,19 @@ impl<'a> LoadContext<'a> {
             let bytes = || sizes::head_on_gpu(&config, weight, self.context) + BUFFER_BYTES;
             GpuHead::unsupported(&config).map_or_else(bytes, |_| 0)
         });
+        let dflash = self.dflash_bytes().map_or(0, |bytes| bytes + BUFFER_BYTES);
         let small = self.files.small.as_ref();
         let small = small.map_or(0, |small| sizes::of_draft(small, self.context) + BUFFER_BYTES);
-        DraftBytes { draft: head, small }
+        DraftBytes { draft: head + dflash, small }
+    }
+
+    /// How many bytes a DFlash drafter takes on a GPU that can run it.
+    pub(super) fn dflash_bytes(&self) -> Option<u64> {
+        let files = self.files.dflash.as_ref()?;
+        let size = sizes::of_dflash_files(files, self.draft_precision(true), true);
+        let body = &files.config.body;
+        let cache = body.layers as u64 * sizes::device_cache(body, self.context);
+        GpuDflash::unsupported(&files.config).is_none().then(|| size.bytes(0) + cache)
     }
 
     /// What the target is loaded from: its files, or weights that were packed before.

@@ -1,6 +1,6 @@
 //! Loading with a GPU, which in most places is Vulkan's software device in the role of a card.
 
-use super::tests::{load_on, loaded_on, machine, row, with};
+use super::tests::{golden, load_on, loaded_on, machine, row, with};
 use super::*;
 use crate::draft::Depths;
 use crate::hardware::{Adapter, AdapterKind, adapters};
@@ -98,6 +98,30 @@ fn the_table_of_placements_names_all_that_fit() {
     let none = placements(&Settings::default(), &machine(), &mut |_, _| {});
     let none = none.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(none.err(), Some(Obstacle::NoGpu));
+}
+
+#[test]
+fn heads_in_files_and_dflash_drafters_go_to_the_card() {
+    let Some(card) = with_card() else { return };
+    let setup = |draft| {
+        let target = Some(golden("arch/qwen35.gguf"));
+        let device = DeviceChoice::Gpu(Some(0));
+        let settings = Settings { target, draft, device, ..Settings::default() };
+        loaded_on(&settings, &card).setup
+    };
+    let named = |file| HeadChoice::Named(vec![golden(file)]);
+    for (draft, strategy) in
+        [(HeadChoice::Own, "dovetail"), (named("drafters2026/dspark.gguf"), "dflash")]
+    {
+        let setup = setup(draft);
+        let draft = row(&setup, strategy).draft.clone().unwrap_or_default();
+        assert!(draft.contains(&card.adapters[0].name), "{draft}: {:?}", setup.reasons);
+        assert!(setup.device_bytes > 0, "{:?}", setup.notices);
+    }
+    let why = Obstacle::OnlyCpu { drafter: "DFlash-2", with: "convolutions" };
+    let notice = Notice::Reason(LoadReason::Plan(Reason::DraftOnCpu(why)));
+    let notices = setup(named("drafters2026/dflash2.gguf")).notices;
+    assert!(notices.contains(&notice), "{notices:?}");
 }
 
 #[test]

@@ -121,8 +121,8 @@ fn to_gpu(
     }
 }
 
-/// The drafter: on the GPU, if the head is there, otherwise on the CPU. The CPU also continues if the
-/// GPU fails, unless that takes the target's file again.
+/// The drafter: on the GPU, if the head is there, otherwise on the CPU. The CPU also continues if
+/// the GPU fails, unless that takes the target's file again.
 fn drafter(
     ctx: &LoadContext<'_>,
     tables: &SharedTables,

@@ -6,9 +6,9 @@ use super::context::{Advice, ChosenHead, LoadContext};
 use super::files::NamedHead;
 use super::shared_target::SharedTarget;
 use super::sizes;
-use crate::library::TargetFiles;
-use crate::model::TargetPlace;
+use crate::library::{DflashFiles, TargetFiles};
 use crate::model::head::{FusionKind, GpuHead, HeadConfig};
+use crate::model::{GpuDflash, TargetPlace};
 use crate::plan::{
     Candidate, DraftChoice, DraftSize, DrafterId, GpuLayers, GpuRoom, HeadForecast, Obstacle,
     Placement, PlacementInputs, PlacementTimes, Reason, Setting, best_head, place_draft,
@@ -123,6 +123,13 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
             },
         }
     });
+    let dflash = files.dflash.as_ref().map(|dflash| DraftChoice {
+        kind: DrafterId::Dflash,
+        head: None,
+        on_cpu: sizes::of_dflash_files(dflash, ctx.draft_precision(false), false),
+        on_gpu: sizes::of_dflash_files(dflash, ctx.draft_precision(true), true),
+        bytes: ctx.dflash_bytes().unwrap_or(u64::MAX),
+    });
     let small = files.small.as_ref().map(|small| {
         let size = |on_gpu| sizes::of_small(&small.config, ctx.small_bytes(small, on_gpu));
         DraftChoice {
@@ -142,7 +149,7 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
         block_weights: (target.weights - head_weights) / config.layers.max(1) as u64,
         layers,
         room,
-        drafts: heads.chain(small).collect(),
+        drafts: heads.chain(dflash).chain(small).collect(),
         overrides: ctx.settings.controls,
     }
 }
@@ -228,6 +235,22 @@ fn head_by_room(
     let (least, most) = size.range();
     let bytes = |blocks: usize| size.bytes(blocks) + blocks as u64 * cache;
     place_draft(draft_room(ctx), ctx.wants_gpu(), least, most, bytes)
+}
+
+/// Where a DFlash drafter should run.
+pub(super) fn dflash(ctx: &LoadContext<'_>, files: &DflashFiles) -> Placement {
+    let config = &files.config;
+    let on_cpu = |why| Placement::on_cpu(0, ctx.wants_gpu(), Reason::DraftOnCpu(why));
+    if let Some(with) = GpuDflash::unsupported(config) {
+        return on_cpu(Obstacle::OnlyCpu { drafter: config.name(), with });
+    }
+    match why_on_cpu(ctx, DrafterId::Dflash) {
+        Some(why) => Placement::on_cpu(0, false, Reason::DraftOnCpu(why)),
+        None => {
+            let bytes = ctx.dflash_bytes().unwrap_or(u64::MAX);
+            place_draft(draft_room(ctx), ctx.wants_gpu(), 0, 0, |_| bytes)
+        }
+    }
 }
 
 /// Where a small model goes: to a GPU that was requested or has its own memory, unless that holds

@@ -207,7 +207,7 @@ fn is_open(row: &PlacementForecast, strategy: Option<&'static Strategy>) -> bool
     let beside = strategy.schedule == Schedule::Overlap;
     match strategy.draft {
         DrafterId::Auto => !row.beside,
-        DrafterId::Head => row.draft == DrafterId::Head,
+        DrafterId::Head | DrafterId::Dflash => row.draft == strategy.draft,
         DrafterId::SmallModel => row.draft == DrafterId::SmallModel && row.beside == beside,
         _ => row.draft == DrafterId::None,
     }

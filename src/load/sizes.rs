@@ -1,7 +1,7 @@
 //! Sizes of models on their devices, for placement and for the cost model. It must never measure.
 
 use crate::kernels::{Format, KvCache, KvFormat};
-use crate::library::TargetFiles;
+use crate::library::{DflashFiles, TargetFiles};
 use crate::model::head::{DraftPrecision, FusionKind, HeadConfig, TREE_ROWS};
 use crate::model::{Config, CpuTarget, DflashConfig};
 use crate::plan::{DraftSize, LayerSize, Setting, TargetSize};
@@ -169,6 +169,18 @@ pub(crate) fn of_small(config: &Config, bytes: u64) -> DraftSize {
         bytes_per_weight: bytes as f64 / weights.max(1) as f64,
         ..DraftSize::NOTHING
     }
+}
+
+/// A DFlash drafter before it is packed.
+pub(super) fn of_dflash_files(
+    files: &DflashFiles,
+    precision: DraftPrecision,
+    on_gpu: bool,
+) -> DraftSize {
+    let weights = files.config.weights();
+    let stored = files.bytes as f64 / weights.max(1) as f64;
+    let bytes_per_weight = head_weight(precision, Format::F16, on_gpu).min(stored);
+    of_dflash(&files.config, (weights as f64 * bytes_per_weight) as u64)
 }
 
 /// A DFlash drafter with `bytes` of packed weights and cache.

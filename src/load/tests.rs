@@ -266,7 +266,7 @@ fn other_drafts_share_the_targets_threads_matrices_and_times() {
     assert!(matches!(refused, Some(StartError::NoRoom { .. })));
 }
 
-fn golden(name: &str) -> String {
+pub(super) fn golden(name: &str) -> String {
     format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 

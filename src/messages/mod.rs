@@ -394,6 +394,7 @@ pub fn placement(placement: &PlacementForecast) -> String {
         (DrafterId::Head, Some(head)) => {
             format!("{duo}draft head {} on {place}, {target}", head + 1)
         }
+        (DrafterId::Dflash, _) => format!("{duo}DFlash drafter on {place}, {target}"),
         (DrafterId::SmallModel, _) => format!("{duo}small model on {place}, {target}"),
         _ => format!("plain, {target}"),
     }

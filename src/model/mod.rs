@@ -45,9 +45,9 @@ pub use candle::{
 #[cfg(test)]
 pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};
-pub use cpu::{CpuBatch, CpuDflash, CpuDraft, CpuTarget, PassTiming, Progress};
+pub use cpu::{CpuBatch, CpuDflash, CpuDraft, CpuTarget, DflashModel, PassTiming, Progress};
 pub use dflash::DflashConfig;
-pub use gpu::{Gpu, GpuDraft, GpuError, GpuLimits, Traffic, TrafficMeter};
+pub use gpu::{Gpu, GpuDflash, GpuDraft, GpuError, GpuLimits, Traffic, TrafficMeter};
 pub use hf_families::{ARCHITECTURES, ArchitectureRow};
 pub(crate) use hf_families::{Family, OF_GGUF, SHARED_WIDTH};
 pub use load_error::LoadError;

@@ -70,7 +70,7 @@ impl Cached for DeviceTimes {
 /// A draft that could be used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DraftChoice {
-    /// [`DrafterId::Head`] or [`DrafterId::SmallModel`].
+    /// A model: [`DrafterId::Head`], [`DrafterId::Dflash`] or [`DrafterId::SmallModel`].
     pub kind: DrafterId,
     /// Which of several heads it is, starting at 0; `None` if there is at most one.
     pub head: Option<usize>,
@@ -367,9 +367,10 @@ impl PlacementInputs {
         let ms = blocks.map(|m| {
             let weights = (size.fixed + m as u64 * size.block) as f64;
             let bytes = weights * size.bytes_per_weight;
-            widths.map(|rows| trip + pass_ms(&throughput, rows, weights, bytes, 0))
+            let pass = |rows: usize| rows.max(size.pass_rows);
+            widths.map(|rows| trip + pass_ms(&throughput, pass(rows), weights, bytes, 0))
         });
-        LevelCost { blocks, widths, ms, whole: false }
+        LevelCost { blocks, widths, ms, whole: size.pass_rows > 0 }
     }
 
     /// T_V and T_D of a candidate.

@@ -4,15 +4,16 @@
 
 use std::sync::Arc;
 
+use crate::support::dflash::{self, DflashCase};
 use crate::support::drafters::{ON_GPU, every_strategy_gives_plain_text, itself, random_head};
-use crate::support::generate::{answer, generate_with, plain, request, samplers};
+use crate::support::generate::{answer, changing, generate_with, plain, request, samplers};
 use crate::support::gpu::{another_gpu, gpu};
 use crate::support::library::{arch, arch_recording, load_files};
 use crate::support::mtp::{MtpCase, Vectors};
 use crate::support::recorded::assert_close;
 use crate::support::toy::Letters;
 use dovetail::decode::{Engine, RoundOptions};
-use dovetail::draft::{Budget, Drafter, FeatureHead};
+use dovetail::draft::{Budget, Dflash, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::TargetFiles;
 use dovetail::model::head::DraftPrecision;
@@ -117,6 +118,24 @@ fn an_mtp_head_on_a_gpu_gives_plain_text_under_every_strategy() {
     every_strategy_gives_plain_text("MTP", &mut engine, &prompt, 12, ON_GPU, |_| {
         STRATEGIES.iter().filter(|row| row.draft == DrafterId::Head).collect()
     });
+}
+
+#[test]
+fn dflash_drafters_on_a_gpu_give_plain_text() {
+    let Some(gpu) = gpu() else { return };
+    for case in DflashCase::all() {
+        let Ok(model) = case.on_gpu(&gpu) else { continue };
+        let drafter = Box::new(Dflash::new(model, dflash::CONTEXT)) as Box<dyn Drafter>;
+        let mut engine = Engine::new(Box::new(case.target()), [drafter]);
+        let request = request(&case.tokens("tokens"), 24);
+        for (i, sampler) in samplers().into_iter().enumerate() {
+            let want = answer(&mut engine, &request, plain(sampler)).0;
+            let (got, rounds) = answer(&mut engine, &request, changing(sampler, i * 3));
+            assert_eq!(got, want, "{} {sampler:?}", case.name);
+            assert!(rounds.iter().any(|round| round.tree.len() > 1), "{}", case.name);
+            assert!(rounds.iter().any(|round| !round.traffic.is_none()), "{}", case.name);
+        }
+    }
 }
 
 /// Weights whose MLPs have additional units that are all zero, which change no result: the recorded

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 
 use crate::support::dflash::{CONTEXT, DFLASH, DflashCase, dflash_path, open_dflash};
 use crate::support::golden::assert_close;
+use crate::support::gpu::gpu;
 use crate::support::library::{arch, change_json, open_head, refusal, spec};
 use candle_core::{Device, Tensor};
 use dovetail::draft::{Budget, DraftRequest, Drafter};
 use dovetail::library::Spec;
-use dovetail::model::{Config, CpuDflash, Target};
+use dovetail::model::{Config, DflashModel, Target};
 use dovetail::speculate::{Ranking, Shape, Tree, top_log_probs};
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ const LOGITS: f32 = 1e-4;
 const LATTICE: f32 = 2e-4;
 
 /// The best candidates of every level, each after the best of the level before.
-fn walk(model: &mut CpuDflash, root: u32) -> Vec<u32> {
+fn walk(model: &mut DflashModel, root: u32) -> Vec<u32> {
     let mut tokens = vec![root];
     for level in 0..model.config().levels() {
         let before = tokens[level];
@@ -29,10 +30,10 @@ fn walk(model: &mut CpuDflash, root: u32) -> Vec<u32> {
 }
 
 /// Compares the draft of a round with the recorded one.
-fn assert_round(case: &DflashCase, round: &str, model: &mut CpuDflash) {
+fn assert_round(case: &DflashCase, round: &str, model: &mut DflashModel) {
     let what = |what: &str| format!("{} {round} {what}", case.name);
     let block = case.tokens(&format!("{round}.block_tokens"));
-    model.draft(block[0]);
+    model.draft(block[0]).unwrap();
     let config = model.config().clone();
     let drafts = walk(model, block[0]);
     assert_eq!(drafts, case.tokens(&format!("{round}.draft_tokens")), "{}", what("tokens"));
@@ -83,15 +84,25 @@ fn assert_round(case: &DflashCase, round: &str, model: &mut CpuDflash) {
 #[test]
 fn two_rounds_are_llama_cpp_s() {
     for case in DflashCase::all() {
-        assert_two_rounds(&case);
+        assert_two_rounds(&case, case.model());
     }
 }
 
-fn assert_two_rounds(case: &DflashCase) {
-    let mut model = case.model();
-    model.inject(&case.floats("r1.features"));
+/// What the kernels do not support is refused with a reason.
+#[test]
+fn two_rounds_on_a_gpu_are_llama_cpp_s() {
+    let Some(gpu) = gpu() else { return };
+    let refused = DflashCase::all().filter_map(|case| {
+        let error = case.on_gpu(&gpu).map(|model| assert_two_rounds(&case, model)).err()?;
+        Some(format!("{}: {error}", case.name))
+    });
+    insta::assert_snapshot!(refused.collect::<Vec<_>>().join("\n"));
+}
+
+fn assert_two_rounds(case: &DflashCase, mut model: DflashModel) {
+    model.inject(&case.floats("r1.features")).unwrap();
     for layer in 0..2 {
-        let (keys, values) = model.keys_and_values(layer);
+        let (keys, values) = model.keys_and_values(layer).unwrap();
         let recorded = |part: &str| case.floats(&format!("r1.cache_{part}_numpy.{layer}"));
         assert_close(case.name, &keys, &recorded("k"), LOGITS);
         assert_close(case.name, &values, &recorded("v"), LOGITS);
@@ -99,7 +110,7 @@ fn assert_two_rounds(case: &DflashCase) {
     assert_round(case, "r1", &mut model);
     assert_eq!(model.len(), 24, "a draft leaves nothing in the cache");
     // All verified rows go in, then the rejected ones are dropped.
-    model.inject(&case.floats("r2.features"));
+    model.inject(&case.floats("r2.features")).unwrap();
     assert_eq!(model.len(), 29);
     model.truncate(25 + case.tokens("r2.accepted")[0] as usize);
     assert_round(case, "r2", &mut model);
@@ -138,8 +149,8 @@ fn the_tree_is_the_most_probable_one() {
         drafter.observe(&case.floats("r1.features"), &[0; 24]).unwrap();
         let tree = drafter.propose(&[], &request(root, 40, width)).unwrap();
         let mut model = case.model();
-        model.inject(&case.floats("r1.features"));
-        model.draft(root);
+        model.inject(&case.floats("r1.features")).unwrap();
+        model.draft(root).unwrap();
         let mut all: Vec<(Vec<u32>, f32)> = Vec::new();
         let mut level: Vec<(Vec<u32>, f32)> = vec![(vec![root], 0.0)];
         for depth in 0..3 {
@@ -351,7 +362,8 @@ fn published_files_draft_what_the_converted_ones_do() {
         let folder = published(&converted, prefix);
         let files = open_dflash(&Spec::Folder(folder.path().to_owned()));
         assert_eq!(files.config, converted.files.config, "{name}");
-        assert_two_rounds(&DflashCase { files, ..converted });
+        let case = DflashCase { files, ..converted };
+        assert_two_rounds(&case, case.model());
         let error = refusal(open_head(&spec(folder.path())));
         assert!(error.contains("a DFlash drafter") && error.contains("--draft"), "{error}");
         change_json(folder.path(), "config.json", |json| json["block_size"] = 1.into());

@@ -8,8 +8,8 @@ use super::library::{arch, load_files};
 use dovetail::draft::Dflash;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{DflashFiles, DraftFiles, Spec, open_draft};
-use dovetail::model::head::SharedTables;
-use dovetail::model::{CpuDflash, CpuTarget, Target};
+use dovetail::model::head::{DraftPrecision, HeadError, SharedTables};
+use dovetail::model::{CpuDflash, CpuTarget, DflashModel, Gpu, GpuDflash, LoadRequest, Target};
 
 /// The drafters, and their targets in tests/golden/arch.
 pub const DFLASH: [(&str, &str); 4] = [
@@ -55,11 +55,19 @@ impl DflashCase {
         DFLASH.into_iter().map(Self::load)
     }
 
-    pub fn model(&self) -> CpuDflash {
+    pub fn model(&self) -> DflashModel {
+        CpuDflash::load(&self.files.config, &self.request(), &self.shared).unwrap()
+    }
+
+    pub fn on_gpu(&self, gpu: &Arc<Gpu>) -> Result<DflashModel, HeadError> {
+        let (config, precision) = (&self.files.config, DraftPrecision::Stored);
+        GpuDflash::load(gpu, config, &self.request(), &self.shared, precision)
+    }
+
+    fn request(&self) -> LoadRequest<'_> {
         let DflashFiles { config, weights, .. } = &self.files;
-        let pool = Arc::new(Pool::new(2));
-        let kv = KvFormat::F32;
-        CpuDflash::load(config, weights.as_ref(), &self.shared, pool, CONTEXT, kv).unwrap()
+        let (config, source, pool) = (&config.body, weights.as_ref(), Arc::new(Pool::new(2)));
+        LoadRequest { config, source, pool, capacity: CONTEXT, kv: KvFormat::F32 }
     }
 
     pub fn drafter(&self) -> Dflash {

@@ -229,7 +229,8 @@ impl FeatureHead {
     }
 }
 
-fn lost(error: HeadError) -> DraftError {
+/// A draft that its device could not compute.
+pub(super) fn lost(error: HeadError) -> DraftError {
     DraftError::Device(match error {
         HeadError::Device(reason) => reason,
         other => other.to_string(),

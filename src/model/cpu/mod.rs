@@ -5,6 +5,7 @@
 mod batch;
 mod block;
 mod dflash;
+mod dflash_model;
 mod draft;
 mod experts;
 mod latent;
@@ -21,6 +22,8 @@ mod weights;
 
 pub use batch::CpuBatch;
 pub use dflash::CpuDflash;
+pub use dflash_model::DflashModel;
+pub(super) use dflash_model::DflashPasses;
 pub use draft::CpuDraft;
 pub use packer::Progress;
 pub use scratch::PassTiming;

@@ -1,6 +1,7 @@
 //! Decoder blocks on the device: their weights, their KV cache and the passes through them. It must
 //! not depend on whose blocks they are.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::block_steps::{BlockBuffers, BlockMaker};
@@ -50,6 +51,8 @@ pub(in crate::model) struct GpuBlocks {
 /// A block's weights and its steps.
 struct BlockSteps {
     steps: Vec<ShaderStep>,
+    /// Those that compute keys and values.
+    keys: Range<usize>,
     matrices: Vec<GpuMatrix>,
     /// Norms and biases.
     vectors: Vec<GpuBuffer>,
@@ -135,12 +138,13 @@ impl GpuBlocks {
             places,
             cache: cache.block(layers.len()),
             kv: cache.format,
+            keys: 0..0,
             steps: StepMaker::new(gpu, config.rms_eps),
         };
         maker.attend(layer, attention, [o, q, k, v], input)?;
         maker.transform(layer, [gate, up, down])?;
-        let StepMaker { steps, vectors, .. } = maker.steps;
-        layers.push(BlockSteps { steps, matrices, vectors });
+        let BlockMaker { keys, steps: StepMaker { steps, vectors, .. }, .. } = maker;
+        layers.push(BlockSteps { steps, keys, matrices, vectors });
         Ok(())
     }
 
@@ -207,6 +211,14 @@ impl GpuBlocks {
             weights.runs(block, recorder.submit_so_far()?);
         }
         Ok(())
+    }
+
+    /// Records the computation of every block's keys and values from the rows of `branch`, as if
+    /// these were its norm of the stream.
+    pub(super) fn inject(&self, recorder: &mut PassRecorder<'_>, at: At) {
+        for layer in &self.layers {
+            recorder.run_all(&layer.steps[layer.keys.clone()], at);
+        }
     }
 
     /// [`Self::run`] for a block whose keys and values are in main memory: `before`, those of the

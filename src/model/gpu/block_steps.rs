@@ -1,6 +1,8 @@
 //! The steps that run one block, and the buffers of a pass that they use. It must not depend on
 //! which block it is or where its weights come from.
 
+use std::ops::Range;
+
 use super::buffer::GpuBuffer;
 use super::device::Gpu;
 use super::error::GpuError;
@@ -60,6 +62,8 @@ pub(super) struct BlockMaker<'a> {
     /// The block's keys and values.
     pub(super) cache: &'a GpuBuffer,
     pub(super) kv: KvFormat,
+    /// Which steps compute the keys and values.
+    pub(super) keys: Range<usize>,
     pub(super) steps: StepMaker<'a>,
 }
 
@@ -81,6 +85,9 @@ impl<'a> BlockMaker<'a> {
         let kv_width = config.kv_width();
         let parts = [(q, 0), (k, stride - 2 * kv_width), (v, stride - kv_width)];
         for (part, (matrix, at)) in parts.into_iter().enumerate() {
+            if part == 1 {
+                self.keys.start = self.steps.steps.len();
+            }
             let bias = weights.qkv_bias.as_ref().map(|all| all[part].as_slice());
             let product = GpuProduct::new(matrix, input, &b.qkv);
             self.steps.product(GpuProduct { at, stride, bias, ..product })?;
@@ -104,6 +111,7 @@ impl<'a> BlockMaker<'a> {
             &words,
             Workgroups::ForRow((config.heads + 2 * config.kv_heads) as u32),
         );
+        self.keys.end = self.steps.steps.len();
         self.steps.vectors.extend(norms);
         let scale = config.block.attention_scale;
         let scale = scale.unwrap_or_else(|| 1.0 / (config.head_dim as f32).sqrt());

@@ -8,7 +8,7 @@
 //! device stores them), `maker` (products, norms and other kernels as steps), `streamed` (weights
 //! sent in every pass), `cache`, `places`, `block_steps` (how one block runs), `block` (several
 //! blocks) and `scores`, `layers` (a target's first blocks), `prefill` (all blocks, only for
-//! prompts), `model` (a whole model) and `draft`.
+//! prompts), `model` (a whole model), `draft` and `dflash`.
 //!
 //! Exactness: every kernel computes a row's numbers in one order, independent of the other rows. So
 //! on one device a token's logits inside a tree have the bits of plain decoding. They differ
@@ -19,6 +19,7 @@ mod block_steps;
 mod buffer;
 mod cache;
 mod device;
+mod dflash;
 mod draft;
 mod encode;
 mod error;
@@ -39,6 +40,7 @@ pub(super) use block::{BlockShape, GpuBlocks};
 pub(super) use buffer::GpuBuffer;
 pub use device::{Gpu, GpuLimits};
 pub(super) use device::{bytes_of, bytes_of_words, floats_of};
+pub use dflash::GpuDflash;
 pub use draft::GpuDraft;
 pub use error::GpuError;
 pub(super) use kernels::Shader;

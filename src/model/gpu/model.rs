@@ -9,10 +9,12 @@ use super::block_steps::BlockBuffers;
 use super::device::{bytes_of, floats_of};
 use super::error::GpuError;
 use super::layers::{ROWS, STREAMED_ROWS, Tapped, encoder, of_device};
+use super::matrix::GpuMatrix;
 use super::places::PassRows;
 use super::scores::Scores;
 use super::step::PassRecorder;
 use crate::kernels::{Format, Matrix, Pool, TreeMask};
+use crate::model::cpu::layer::NormWeights;
 use crate::model::taps::Taps;
 use crate::model::weights::{EMBEDDING, HEAD, NORM};
 use crate::model::{CpuTarget, LoadError, LoadRequest, Progress, Target, TargetError, Verified};
@@ -51,7 +53,7 @@ impl GpuModel {
         embedding: Arc<Matrix>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let &LoadRequest { config, source, ref pool, capacity, .. } = request;
+        let &LoadRequest { config, source, ref pool, .. } = request;
         let layers = config.layers;
         let gpu = &Arc::clone(&blocks.gpu);
         let failed = |error: GpuError| LoadError::Device { layers, reason: error.to_string() };
@@ -62,10 +64,22 @@ impl GpuModel {
         let head = packer.matrix(name, shape, None).map_err(of_device)?;
         let norm = packer.norm(&config.block, NORM, config.hidden).map_err(of_device)?;
         drop(packer);
+        Self::new(blocks, head, &norm, embedding, request).map_err(failed)
+    }
+
+    /// Blocks with the tables around them.
+    pub(super) fn new(
+        blocks: GpuBlocks,
+        head: GpuMatrix,
+        norm: &NormWeights,
+        embedding: Arc<Matrix>,
+        request: &LoadRequest<'_>,
+    ) -> Result<Self, GpuError> {
+        let &LoadRequest { ref pool, capacity, .. } = request;
         let wanted = if blocks.host_bytes() > 0 { STREAMED_ROWS } else { ROWS };
-        let fit = gpu.limits.binding as usize / (4 * config.vocab) / ROWS * ROWS;
+        let fit = blocks.gpu.limits.binding as usize / (4 * head.outputs) / ROWS * ROWS;
         let rows = fit.clamp(ROWS, wanted).min(blocks.rows);
-        let scores = Scores::new(&blocks, head, Some(&norm.weight), rows).map_err(failed)?;
+        let scores = Scores::new(&blocks, head, Some(&norm.weight), rows)?;
         Ok(Self { blocks, capacity, embedding, pool: Arc::clone(pool), scores, rows })
     }
 

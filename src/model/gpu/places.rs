@@ -33,8 +33,8 @@ impl<'a> PassRows<'a> {
 pub(super) struct Places {
     /// For each rope table, cosine and sine of each pair, `[rows, rotary / 2]`.
     pub(super) angles: Vec<GpuBuffer>,
-    /// `[rows]` of how many positions are seen contiguously, and the begin and length of the list;
-    /// then the lists.
+    /// `[rows]` of how many positions are seen contiguously, the begin and length of the list, and
+    /// the position after the row's own; then the lists.
     pub(super) paths: GpuBuffer,
     most_words: usize,
     tables: Vec<RopeTable>,
@@ -51,7 +51,7 @@ impl Places {
         rows: usize,
     ) -> Result<Self, GpuError> {
         let rotary = config.rotary_dim();
-        let most_words = rows * (3 + PATH);
+        let most_words = rows * (4 + PATH);
         let angles = tables.iter().map(|_| gpu.buffer((4 * rows * rotary) as u64));
         Ok(Self {
             angles: angles.collect::<Result<_, _>>()?,
@@ -98,14 +98,15 @@ impl Places {
 /// they come after the committed positions as if they were committed.
 fn paths(rows: PassRows<'_>, committed: usize) -> Vec<u32> {
     let count = rows.count;
-    let mut heads = Vec::with_capacity(3 * count);
+    let mut heads = Vec::with_capacity(4 * count);
     let mut lists = Vec::new();
     for row in rows.first..rows.first + count {
         let seen = rows.mask.visible(row);
         let straight = (0u32..).zip(seen).take_while(|&(i, &slot)| i == slot).count();
         let list = &seen[straight..];
-        let begin = (3 * count + lists.len()) as u32;
-        heads.extend([(committed + straight) as u32, begin, list.len() as u32]);
+        let begin = (4 * count + lists.len()) as u32;
+        let end = committed + rows.mask.depth(row) + 1;
+        heads.extend([(committed + straight) as u32, begin, list.len() as u32, end as u32]);
         lists.extend_from_slice(list);
     }
     heads.extend(lists);
@@ -119,16 +120,19 @@ mod tests {
     #[test]
     fn a_chain_needs_no_lists() {
         let mask = TreeMask::causal(3);
-        assert_eq!(paths(PassRows::all(&mask), 5), [6, 9, 0, 7, 9, 0, 8, 9, 0]);
+        assert_eq!(paths(PassRows::all(&mask), 5), [6, 12, 0, 6, 7, 12, 0, 7, 8, 12, 0, 8]);
     }
 
     #[test]
     fn a_branch_lists_what_lies_behind_its_first_gap() {
         let mask = TreeMask::tree([0, 0, 0, 2]);
         let words = paths(PassRows::all(&mask), 4);
-        assert_eq!(words[..12], [5, 12, 0, 6, 12, 0, 5, 12, 1, 5, 13, 2]);
-        assert_eq!(words[12..], [2, 2, 3]);
+        assert_eq!(words[..16], [5, 16, 0, 5, 6, 16, 0, 6, 5, 16, 1, 6, 5, 17, 2, 7]);
+        assert_eq!(words[16..], [2, 2, 3]);
         let slice = PassRows { mask: &mask, first: 2, count: 2 };
-        assert_eq!(paths(slice, 4), [5, 6, 1, 5, 7, 2, 2, 2, 3]);
+        assert_eq!(paths(slice, 4), [5, 8, 1, 6, 5, 9, 2, 7, 2, 2, 3]);
+        // With rows that see the later ones too, windows still end before the rows themselves.
+        let both = TreeMask::both_ways(2);
+        assert_eq!(paths(PassRows::all(&both), 4), [6, 8, 0, 5, 6, 8, 0, 6]);
     }
 }

@@ -311,7 +311,7 @@ fn upload(gpu: &Gpu, encoded: &Encoded, pool: &Pool) -> Result<GpuMatrix, HeadEr
 }
 
 /// A table in this precision, a few rows at a time.
-fn upload_table(
+pub(in crate::model) fn upload_table(
     gpu: &Gpu,
     table: &Matrix,
     precision: DraftPrecision,

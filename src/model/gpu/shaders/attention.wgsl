@@ -22,7 +22,7 @@ var<immediate> p: Params;
 @group(0) @binding(0) var<storage, read> q: array<vec2<f32>>;
 @group(0) @binding(1) var<storage, read> cache: array<Pair>;
 // For each row: positions seen one after the other from the first, where its list of rows in flight
-// begins, and how many these are; then the lists.
+// begins, how many these are, and the position after its own; then the lists.
 @group(0) @binding(2) var<storage, read> paths: array<u32>;
 // [rows, q | k | v] with a gate after each head of q, if there are gates.
 @group(0) @binding(3) var<storage, read> qkv: array<vec2<f32>>;
@@ -58,12 +58,13 @@ fn main(
     for (var c = thread; c < pairs; c += 64u) {
         query[c] = q[(row * p.heads + head) * pairs + c] * p.scale;
     }
-    let straight = paths[3u * row];
-    let list = paths[3u * row + 1u];
-    let seen = straight + paths[3u * row + 2u];
+    let straight = paths[4u * row];
+    let list = paths[4u * row + 1u];
+    let seen = straight + paths[4u * row + 2u];
+    let end = paths[4u * row + 3u];
     var lowest = 0u;
-    if p.window > 0u && seen > p.window {
-        lowest = seen - p.window;
+    if p.window > 0u && end > p.window {
+        lowest = end - p.window;
     }
     var top = LOWEST;
     var total = 0.0;
@@ -109,8 +110,8 @@ fn main(
         total *= kept;
         near *= kept;
         far *= kept;
-        let end = min(CHUNK, seen - chunk);
-        for (var t = 0u; t < end; t++) {
+        let count = min(CHUNK, seen - chunk);
+        for (var t = 0u; t < count; t++) {
             let w = shares[t];
             total += w;
             let at = slots[t] * slot_pairs + (p.kv_heads + kv_head) * pairs + thread;
