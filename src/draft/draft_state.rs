@@ -3,9 +3,11 @@
 //! run again, even if it was drafted ahead and has been committed since. It must not depend on the
 //! target.
 
+use super::recent_vocabulary::RecentVocabulary;
 use super::scratch_tree::{RankedTokens, ScratchTree};
 use super::{DraftError, is_set};
-use crate::model::{DraftRow, SharedVocabulary, SmallLm, TargetError};
+use crate::model::{DraftRow, SharedVocabulary, SmallLm, TOKEN_GROUP, TargetError};
+use crate::plan::Setting;
 use crate::speculate::{BeamRow, Coupling, Ranking, SamplerSettings};
 use std::sync::atomic::AtomicBool;
 
@@ -42,6 +44,10 @@ impl RowMap {
 pub(super) struct DraftState {
     lm: Box<dyn SmallLm>,
     vocabulary: SharedVocabulary,
+    /// Which tokens are scored; `None` is all.
+    recent: Option<RecentVocabulary>,
+    /// The scored groups of tokens; empty if all tokens are scored.
+    scored: Vec<u32>,
     order: RankingOrder,
     /// What is committed, in the target's tokens.
     tokens: Vec<u32>,
@@ -63,6 +69,8 @@ impl DraftState {
         Self {
             lm,
             vocabulary,
+            recent: None,
+            scored: Vec::new(),
             order,
             tokens: Vec::new(),
             text: Vec::new(),
@@ -71,6 +79,12 @@ impl DraftState {
             scratch: None,
             room: Vec::new(),
         }
+    }
+
+    /// Scores the `first` tokens and those of the text from now on, if the model can leave out
+    /// tokens.
+    pub(super) fn score_first(&mut self, first: Setting) {
+        self.recent = Some(RecentVocabulary::new(self.lm.vocab(), first));
     }
 
     pub(super) fn lm(&self) -> &dyn SmallLm {
@@ -83,11 +97,19 @@ impl DraftState {
         let alike = self.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
         self.tokens.truncate(alike);
         self.ends.truncate(alike);
-        self.text.truncate(self.ends.last().copied().unwrap_or(0));
+        let alike_text = self.ends.last().copied().unwrap_or(0);
+        self.text.truncate(alike_text);
         for &token in &tokens[alike..] {
             self.tokens.push(token);
             self.vocabulary.translate(token, &mut self.text);
             self.ends.push(self.text.len());
+        }
+        let Some(recent) = &mut self.recent else { return };
+        recent.set_text(&self.text, alike_text);
+        // Rows in flight keep the candidates that they have.
+        let groups = recent.groups();
+        if groups != self.scored && self.lm.score(&groups) {
+            self.scored = groups;
         }
     }
 
@@ -137,7 +159,8 @@ impl DraftState {
             self.held.extend_from_slice(slice);
             if self.held.len() == self.text.len() {
                 let position = self.ends.len();
-                let after = rank(&self.vocabulary, self.order, logits, position, &mut self.room);
+                let words = &self.vocabulary;
+                let after = rank(words, &self.scored, self.order, logits, position, &mut self.room);
                 self.scratch = Some(ScratchTree::new(after));
             }
         }
@@ -185,11 +208,13 @@ impl DraftState {
         if last > self.lm.capacity() || fresh.len() > self.lm.room() {
             return Ok(None);
         }
-        let vocab = self.lm.vocab();
         let logits = self.lm.grow(&fresh).map_err(lost)?;
-        for (&DraftRow { parent, token }, logits) in fresh.iter().zip(logits.chunks_exact(vocab)) {
+        let scored = logits.len() / fresh.len();
+        let words = &self.vocabulary;
+        for (&DraftRow { parent, token }, logits) in fresh.iter().zip(logits.chunks_exact(scored)) {
             let position = self.ends.len() + scratch.path(parent).len() + 1;
-            let candidates = rank(&self.vocabulary, self.order, logits, position, &mut self.room);
+            let candidates =
+                rank(words, &self.scored, self.order, logits, position, &mut self.room);
             scratch.push(token, parent, candidates);
         }
         Ok(Some(numbers))
@@ -236,6 +261,7 @@ impl DraftState {
 /// The candidates of a row of the small model's logits for the target's token at `position`.
 fn rank(
     vocabulary: &SharedVocabulary,
+    scored: &[u32],
     order: RankingOrder,
     logits: &[f32],
     position: usize,
@@ -246,7 +272,12 @@ fn rank(
         Some(sampler) => Ranking::coupled(order.width, &Coupling { sampler, root: 0 }, position),
         None => Ranking::new(order.width),
     };
-    ranking.candidates(vocabulary.in_targets_order(logits, room))
+    let group = TOKEN_GROUP as u32;
+    let own = |i: u32| match scored.get((i / group) as usize) {
+        Some(scored) => scored * group + i % group,
+        None => i,
+    };
+    vocabulary.candidates(&ranking, logits, own, room)
 }
 
 fn lost(error: TargetError) -> DraftError {

@@ -9,6 +9,7 @@ mod feature_head;
 mod lookahead;
 mod lookup;
 mod outcome;
+mod recent_vocabulary;
 mod retrieval;
 mod scratch_tree;
 mod small_model;

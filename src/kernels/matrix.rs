@@ -1,6 +1,7 @@
 //! A weight matrix, packed once into tiles. It deals with formats and tiles, not with what the
 //! weights mean.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::block::{BLOCK, BlockCodes};
@@ -55,7 +56,9 @@ pub struct Matrix {
     /// Whether a format that would be expanded is repacked instead.
     repacked: bool,
     tile_bytes: usize,
-    data: Pages,
+    data: Arc<Pages>,
+    /// The tiles that it consists of; `None` is all of them.
+    chosen: Option<Vec<u32>>,
     scale: f32,
 }
 
@@ -109,7 +112,7 @@ impl Matrix {
             }
             layout.write(&all[..rows.len()], tile);
         });
-        Ok(Self { format, outputs, inputs, repacked: repack, tile_bytes, data, scale: 1.0 })
+        Ok(Self::of(format, [outputs, inputs], repack, tile_bytes, data))
     }
 
     /// Restores a matrix from the bytes that [`Matrix::packed`] returned earlier. `read(at, part)`
@@ -133,8 +136,41 @@ impl Matrix {
                 whole.store(false, Ordering::Relaxed);
             }
         });
-        let matrix = Self { format, outputs, inputs, repacked, tile_bytes, data, scale: 1.0 };
+        let matrix = Self::of(format, [outputs, inputs], repacked, tile_bytes, data);
         whole.into_inner().then_some(matrix)
+    }
+
+    fn of(
+        format: Format,
+        [outputs, inputs]: [usize; 2],
+        repacked: bool,
+        tile_bytes: usize,
+        data: Pages,
+    ) -> Self {
+        let data = Arc::new(data);
+        Self { format, outputs, inputs, repacked, tile_bytes, data, chosen: None, scale: 1.0 }
+    }
+
+    /// Rows that are packed together.
+    pub const GROUP: usize = LANES;
+
+    /// The same weights with only these groups of [`Matrix::GROUP`] rows, in ascending order. It
+    /// shares their memory, and its products have the same bits.
+    ///
+    /// # Panics
+    /// If there is no such group.
+    #[must_use]
+    pub fn of_groups(&self, groups: &[u32]) -> Self {
+        let last = groups.last().map_or(0, |&last| last as usize);
+        assert!(last < self.tiles() && self.chosen.is_none(), "group {last} of {self:?}");
+        let missing =
+            if last + 1 == self.tiles() { last * LANES + LANES - self.outputs } else { 0 };
+        Self {
+            outputs: groups.len() * LANES - missing,
+            data: Arc::clone(&self.data),
+            chosen: Some(groups.to_vec()),
+            ..*self
+        }
     }
 
     /// How many bytes weights of `format` that have `bytes` in a file take in addition if they are
@@ -151,7 +187,8 @@ impl Matrix {
     /// Bytes in a part of [`Matrix::packed`]: few enough to stay in a core's cache.
     pub const PART: usize = 256 << 10;
 
-    /// All bytes, in this version of the layout ([`LAYOUT_VERSION`](super::LAYOUT_VERSION)).
+    /// All bytes, in this version of the layout ([`LAYOUT_VERSION`](super::LAYOUT_VERSION)), even
+    /// those of groups that were not chosen.
     pub fn packed(&self) -> &[u8] {
         &self.data
     }
@@ -200,9 +237,9 @@ impl Matrix {
         self.format
     }
 
-    /// Bytes held, all of which a product reads.
+    /// Bytes that a product reads: all that are held, unless groups were chosen.
     pub fn bytes(&self) -> usize {
-        self.data.len()
+        self.tiles() * self.tile_bytes
     }
 
     /// Writes row `i` as floats (an embedding), exactly as the format defines them, times the
@@ -247,6 +284,7 @@ impl Matrix {
 
     /// The bytes of one tile.
     pub(super) fn tile(&self, t: usize) -> &[u8] {
+        let t = self.chosen.as_ref().map_or(t, |tiles| tiles[t] as usize);
         &self.data[t * self.tile_bytes..(t + 1) * self.tile_bytes]
     }
 }

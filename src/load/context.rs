@@ -15,10 +15,10 @@ use crate::model::head::{DraftPrecision, GpuHead, HeadConfig};
 use crate::model::{self, Gpu, GpuDflash, GpuLimits, LoadRequest, Narrowed, WeightSource};
 use crate::plan::{
     BUFFER_BYTES, DeviceChoice, DraftBytes, DraftSize, DrafterId, GpuRoom, Obstacle,
-    PlacementForecast, PrefillForecast, Reason, TargetSize, Throughput, chosen_adapter, gpu_room,
-    split_threads,
+    PlacementForecast, PrefillForecast, Reason, Setting, TargetSize, Throughput, chosen_adapter,
+    gpu_room, split_threads,
 };
-use crate::settings::Settings;
+use crate::settings::{ScoredTokens, Settings};
 
 /// Opens the GPU of this number, of which this many bytes may be used.
 pub(super) type OpenGpu = fn(usize, u64) -> Result<Arc<Gpu>, String>;
@@ -197,9 +197,23 @@ impl<'a> LoadContext<'a> {
     pub(super) fn config_of(&self, head: &HeadFiles) -> HeadConfig {
         let own = head.config.draft_vocab;
         let vocab = head.config.body.vocab;
-        let wished = self.settings.draft_vocab.as_ref();
+        let wished = self.head_vocab();
         let draft_vocab = own.or(wished.map(|wished| sizes::most_scored(wished, vocab)));
         HeadConfig { draft_vocab, ..head.config.clone() }
+    }
+
+    /// The tokens that the user wants a head to score, if not those that it was trained for.
+    pub(super) fn head_vocab(&self) -> Option<&ScoredTokens> {
+        self.settings.draft_vocab.as_ref().filter(|wished| **wished != ScoredTokens::All)
+    }
+
+    /// How many of the first tokens a small model scores; `None` if it scores all tokens.
+    pub(super) fn small_vocab(&self) -> Option<Setting> {
+        match &self.settings.draft_vocab {
+            Some(ScoredTokens::All) => None,
+            Some(ScoredTokens::First(first)) => Some(*first),
+            Some(ScoredTokens::OfText(_)) | None => Some(Setting::Auto),
+        }
     }
 
     /// The precision of drafts on a GPU or on the CPU. Reading the weights takes most of the time

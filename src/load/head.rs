@@ -167,14 +167,16 @@ fn with_vocabulary(
     ctx: &LoadContext<'_>,
     weights: HeadWeights,
 ) -> Result<(HeadWeights, Option<LoadReason>), StartError> {
-    let Some(wished) = &ctx.settings.draft_vocab else { return Ok((weights, None)) };
+    let Some(wished) = ctx.head_vocab() else { return Ok((weights, None)) };
     if let Some(own) = weights.config.draft_vocab {
         return Ok((weights, Some(LoadReason::HeadVocabulary(own))));
     }
     let TargetFiles { config, eos, tokenizer, .. } = &ctx.files.target;
     let most = sizes::most_scored(wished, config.vocab);
     let (scored, text) = match wished {
-        ScoredTokens::First(_) => (DraftVocabulary::first(most, config.vocab, eos), None),
+        ScoredTokens::All | ScoredTokens::First(_) => {
+            (DraftVocabulary::first(most, config.vocab, eos), None)
+        }
         ScoredTokens::OfText(path) => {
             let name = path.display().to_string();
             let unusable = |error| StartError::DraftVocab { text: name.clone(), error };

@@ -231,6 +231,7 @@ fn unused_experts(body: &Config) -> u64 {
 /// The most tokens of `vocab` that `wished` lets a head score, not counting those that end a turn.
 pub(super) fn most_scored(wished: &ScoredTokens, vocab: usize) -> usize {
     match wished {
+        ScoredTokens::All => vocab,
         ScoredTokens::First(Setting::Fixed(count)) => (*count).min(vocab),
         ScoredTokens::First(Setting::Auto) | ScoredTokens::OfText(_) => {
             (vocab / AUTO_SHARE).next_multiple_of(AUTO_GRAIN).max(AUTO_LEAST).min(vocab)

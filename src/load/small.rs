@@ -70,6 +70,10 @@ pub(super) fn load(
     let reasons = [reason(ctx, files, &words, gpu), threads.into(), reads.into()];
     let reasons = reasons.into_iter().chain(repack).collect();
     let drafter = SmallModel::new(&files.name, lm, words).with_pool(pool).reading_beside(beside);
+    let drafter = match ctx.small_vocab() {
+        Some(first) => drafter.scoring(first),
+        None => drafter,
+    };
     Ok(LoadedDrafter {
         kind: DrafterId::SmallModel,
         drafter: Box::new(drafter),

@@ -58,7 +58,7 @@ pub use prompts::{LEAST_PROMPT, MOST_PROMPT_ROWS, prompt_tokens_for};
 pub use random::{KnownShape, RandomWeights};
 pub use repacked::Repacked;
 pub use rope::{RopeScaling, RopeTable, frequencies};
-pub use small::{DraftRow, SmallLm};
+pub use small::{DraftRow, SmallLm, TOKEN_GROUP};
 pub use taps::FeatureSource;
 pub use target::{Target, TargetError, Verified};
 pub use vocabulary::{Piece, PieceKind, SharedVocabulary};

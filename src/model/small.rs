@@ -2,6 +2,10 @@
 //! depend on a backend.
 
 use super::{TargetError, TrafficMeter};
+use crate::kernels::Matrix;
+
+/// How many neighbouring tokens are scored or left out together.
+pub const TOKEN_GROUP: usize = Matrix::GROUP;
 
 /// A row to be run: a token after the committed positions, or after a row in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +35,19 @@ pub trait SmallLm: Send {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Computes the logits of only these groups of [`TOKEN_GROUP`] tokens from now on, in ascending
+    /// order. Returns whether it does; otherwise it computes the logits of all tokens as before.
+    fn score(&mut self, _groups: &[u32]) -> bool {
+        false
+    }
     /// Commits `tokens` after the committed positions and forgets the rows in flight. Returns the
-    /// logits of the last token, `[vocab]`, or nothing if there are no tokens.
+    /// logits of the last token, `[scored]`, or nothing if there are no tokens.
     ///
     /// # Errors
     /// [`TargetError`]; nothing is changed then.
     fn read(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError>;
     /// Runs `rows`, each after its parent, and leaves them in flight. Returns their logits, `[rows,
-    /// vocab]`.
+    /// scored]`.
     ///
     /// # Errors
     /// [`TargetError`]; nothing is changed then.

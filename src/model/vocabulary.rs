@@ -8,6 +8,8 @@
 
 use std::collections::HashMap;
 
+use crate::speculate::Ranking;
+
 /// How a token is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PieceKind {
@@ -137,20 +139,32 @@ impl SharedVocabulary {
         }
     }
 
-    /// A row of the small model's logits in the target's order, with minus infinity for tokens that
-    /// are not shared. `room` is overwritten if the orders differ.
-    pub fn in_targets_order<'a>(&self, row: &'a [f32], room: &'a mut Vec<f32>) -> &'a [f32] {
+    /// The candidates of a row of the small model's logits, as tokens of the target. Logit i is
+    /// that of the small model's token `own(i)`, which rises with i. `room` is overwritten if the
+    /// orders differ.
+    pub fn candidates(
+        &self,
+        ranking: &Ranking,
+        row: &[f32],
+        own: impl Fn(u32) -> u32,
+        room: &mut Vec<f32>,
+    ) -> Vec<(u32, f32)> {
         if self.identical {
-            return &row[..row.len().min(self.pairs.len())];
+            // The last rows may be those of no token.
+            let is_token = |&i: &u32| (own(i) as usize) < self.pairs.len();
+            let padding = (0..row.len() as u32).rev().take_while(|i| !is_token(i)).count();
+            return ranking.candidates_among(&row[..row.len() - padding], own);
         }
         room.clear();
         room.resize(self.counterparts.len(), f32::NEG_INFINITY);
-        for &(own, theirs) in &self.pairs {
-            if let Some(&logit) = row.get(own as usize) {
+        let mut scored = (0..).zip(row).map(|(i, &logit)| (own(i), logit)).peekable();
+        for &(token, theirs) in &self.pairs {
+            while scored.next_if(|&(own, _)| own < token).is_some() {}
+            if let Some((_, logit)) = scored.next_if(|&(own, _)| own == token) {
                 room[theirs as usize] = logit;
             }
         }
-        room
+        ranking.candidates(room)
     }
 }
 
@@ -251,12 +265,19 @@ mod tests {
             // Every proposed token is mapped back to the token that proposed it.
             let logits: Vec<f32> = (0..small.len()).map(|id| id as f32).collect();
             let mut room = Vec::new();
-            let row = shared.in_targets_order(&logits, &mut room);
-            let finite = row.iter().filter(|x| x.is_finite()).count();
-            prop_assert_eq!(finite, shared.shared());
-            for (id, &logit) in (0..).zip(row).filter(|(_, x)| x.is_finite()) {
-                prop_assert_eq!(shared.counterpart(id), Some(logit as u32));
-            }
+            let ranking = Ranking::new(small.len());
+            let best = shared.candidates(&ranking, &logits, |id| id, &mut room);
+            prop_assert_eq!(best.len(), shared.shared());
+            let falls = |a: &(u32, f32), b: &(u32, f32)| {
+                shared.counterpart(a.0) > shared.counterpart(b.0)
+            };
+            prop_assert!(best.is_sorted_by(falls));
+            // Tokens that are not scored are not proposed, and the others as before.
+            let odd: Vec<f32> = logits.iter().copied().skip(1).step_by(2).collect();
+            let some = shared.candidates(&ranking, &odd, |i| 2 * i + 1, &mut room);
+            let is_odd = |id: &u32| shared.counterpart(*id).is_some_and(|own| own % 2 == 1);
+            let expected: Vec<u32> = best.iter().map(|best| best.0).filter(is_odd).collect();
+            prop_assert_eq!(some.iter().map(|some| some.0).collect::<Vec<_>>(), expected);
         }
 
         #[test]
@@ -296,8 +317,10 @@ mod tests {
             if shared.is_identical() {
                 let logits: Vec<f32> = (0..padded.len()).map(|id| id as f32).collect();
                 let mut room = Vec::new();
-                let row = with_padding.in_targets_order(&logits, &mut room);
-                prop_assert_eq!(row, &logits[..shared.shared()]);
+                let ranking = Ranking::new(padded.len());
+                let best = with_padding.candidates(&ranking, &logits, |id| id, &mut room);
+                prop_assert_eq!(best.len(), shared.shared());
+                prop_assert!(best.iter().all(|best| (best.0 as usize) < shared.shared()));
             }
         }
     }

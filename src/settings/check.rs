@@ -121,6 +121,7 @@ impl Settings {
             // may be that of a DFlash drafter.
             let suits_all = match key {
                 "draft" => self.draft == HeadChoice::None || kind == DrafterId::Dflash,
+                "draft_vocab" => kind == DrafterId::SmallModel,
                 "controls.blocks" => self.controls.blocks == Setting::Auto,
                 _ => false,
             };

@@ -86,9 +86,11 @@ pub enum NgramChoice {
     File(PathBuf),
 }
 
-/// Which of the target's tokens a draft head scores.
+/// Which tokens a draft scores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScoredTokens {
+    /// All that a head was trained on, or all of a small model.
+    All,
     /// Those that its tokenizer merges first: so many, or a share of them.
     First(Setting),
     /// Those that occur most often in this text file.
@@ -158,7 +160,8 @@ pub struct Settings {
     pub target: Option<String>,
     /// The draft head, or several of which the best that fits is taken.
     pub draft: HeadChoice,
-    /// Which of the target's tokens a draft head scores; `None` are those it was trained for.
+    /// Which tokens a draft scores; `None` are those that a head was trained for, or those that a
+    /// small model finds in the text and the most frequent ones.
     pub draft_vocab: Option<ScoredTokens>,
     /// Precision of the weights of heads and small models; `None` is what was measured to be the
     /// fastest.

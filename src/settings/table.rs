@@ -50,12 +50,14 @@ pub const KEYS: &[SettingKey] = {
             .command("/draft", "[name]", "change what drafts for it")
             .contender(&["head"], SettingScope::Draft),
         key("draft_vocab", Other(DRAFT_VOCAB, takes::draft_vocab))
-            .what("Tokens that the draft head scores")
-            .default("the tokens the head was trained on")
+            .what("Tokens that the draft scores")
+            .default("the tokens a head was trained on; `auto` for a small model")
             .more(
                 "A number takes the tokens that the tokenizer merges first, `auto` a sixth of \
                  the vocabulary, `text:FILE` the most frequent tokens of a text (at most as many \
-                 as `auto`).",
+                 as `auto`). A small model on the CPU also scores the tokens of the conversation, \
+                 and `auto` takes an eighth of its vocabulary or as much as the conversation \
+                 needs.",
             )
             .flag(MODELS.flag("--draft-vocab", "N|auto|all|text:FILE"))
             .contender(&["draft-vocab"], SettingScope::Draft),

@@ -190,10 +190,10 @@ pub(super) fn system(settings: &mut Settings, value: &SettingValue) -> Option<()
 /// The beginning of a value of `draft_vocab` that names a file.
 const OF_TEXT: &str = "text:";
 
-/// Tokens that a head scores; `all` leaves the choice to the head.
+/// Tokens that a draft scores.
 pub(super) fn draft_vocab(settings: &mut Settings, value: &SettingValue) -> Option<()> {
     settings.draft_vocab = match value.string().map(str::trim) {
-        Some("all") => None,
+        Some("all") => Some(ScoredTokens::All),
         Some("auto") => Some(ScoredTokens::First(Setting::Auto)),
         Some(text) if text.starts_with(OF_TEXT) => {
             let file = &text[OF_TEXT.len()..];

@@ -74,13 +74,15 @@ fn unknown(args: &PaperArgs, name: &str, published: &Published) -> Failure {
     Failure::usage(anyhow!("--{flag}: `{name}` is not one of {known}"))
 }
 
-/// The flags of the run. Drafts have their published weights unless a flag says otherwise. The
-/// target is where the paper has it unless the flags place it, even if another place is faster
-/// here; rows that have it elsewhere say so. A small model drafts on the CPU if the whole target is
-/// on a card, as in DuoDecoding's paper. Without a card, both are where they are fastest.
+/// The flags of the run. Drafts have their published weights and score every token unless a flag
+/// says otherwise. The target is where the paper has it unless the flags place it, even if another
+/// place is faster here; rows that have it elsewhere say so. A small model drafts on the CPU if the
+/// whole target is on a card, as in DuoDecoding's paper. Without a card, both are where they are
+/// fastest.
 fn run_args(args: &PaperArgs, on_cpu: bool, on_gpu: bool) -> BenchRunArgs {
     let mut run = args.run.clone();
     run.shared.settings.set_otherwise("draft_precision", "stored");
+    run.shared.settings.set_otherwise("draft_vocab", "all");
     let adapters = if on_gpu { Machine::probe().adapters } else { Vec::new() };
     if let Some(layers) = paper_layers(on_cpu, &adapters) {
         run.shared.settings.set_otherwise("gpu_layers", layers);

@@ -12,6 +12,7 @@ use super::draft_state::{DraftState, RowMap};
 use super::{Ahead, AheadRequest, DraftError, DraftRequest, Drafter, is_set};
 use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm, TrafficMeter};
+use crate::plan::Setting;
 use crate::speculate::duo::SequencesAhead;
 use crate::speculate::{DrafterId, Growth, Method, Tree};
 
@@ -51,6 +52,15 @@ impl SmallModel {
     #[must_use]
     pub fn with_pool(mut self, pool: Arc<Pool>) -> Self {
         self.pool = Some(pool);
+        self
+    }
+
+    /// Scores only the `first` tokens of the small model's vocabulary and those of the text, where
+    /// that makes its passes faster. If `first` is automatic, it follows the text: a text with rare
+    /// tokens widens it.
+    #[must_use]
+    pub fn scoring(mut self, first: Setting) -> Self {
+        self.state.score_first(first);
         self
     }
 

@@ -70,6 +70,10 @@ impl SmallLm for CpuDraft {
         self.model.caches[0].len()
     }
 
+    fn score(&mut self, groups: &[u32]) -> bool {
+        self.model.weights.score(groups)
+    }
+
     fn read(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError> {
         if tokens.is_empty() {
             return Ok(&[]);

@@ -25,7 +25,7 @@ pub(super) struct CpuModel {
     pub(super) timing: PassTiming,
     /// The final norm's outputs in [`Self::run`], `[rows, H]`.
     normed: Vec<f32>,
-    /// The logits of the last [`Self::run`], `[rows, V]`.
+    /// The logits of the last [`Self::run`], `[rows, V]`, or of the tokens that are scored.
     pub(super) logits: Vec<f32>,
 }
 
@@ -89,7 +89,8 @@ impl CpuModel {
         mask: &TreeMask,
         scored: usize,
     ) {
-        let Config { hidden, vocab, .. } = self.config;
+        let hidden = self.config.hidden;
+        let vocab = self.weights.scored().outputs();
         let mut normed = std::mem::take(&mut self.normed);
         let mut logits = std::mem::take(&mut self.logits);
         normed.resize(tokens.len() * hidden, 0.0);

@@ -47,9 +47,10 @@ impl Pass<'_> {
         blocks.lap();
     }
 
-    /// The LM head on `features`, `[rows, H]`, into `logits`, `[rows, V]`.
+    /// The LM head on `features`, `[rows, H]`, into `logits`, `[rows, V]`, or those of the
+    /// tokens that are scored.
     pub(super) fn head(&mut self, features: &[f32], logits: &mut [f32]) {
-        self.blocks.products(features, &mut [(self.weights.head(), &mut *logits)]);
+        self.blocks.products(features, &mut [(self.weights.scored(), &mut *logits)]);
         if let Some(bias) = &self.weights.head_bias {
             add_bias(logits, bias);
         }

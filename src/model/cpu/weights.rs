@@ -15,6 +15,8 @@ pub(super) struct Weights {
     pub(super) layers: Vec<Layer>,
     pub(super) norm: NormWeights,
     head: Option<Arc<Matrix>>,
+    /// The part of the LM head whose logits are computed, if not the whole.
+    scored: Option<Matrix>,
     /// `[V]`.
     pub(super) head_bias: Option<Vec<f32>>,
     /// What each layer adds for a token.
@@ -51,6 +53,7 @@ impl Weights {
             } else {
                 Some(Arc::new(packer.matrix(weights::HEAD, [vocab, h], None)?))
             },
+            scored: None,
             head_bias: match config.block.head_bias {
                 true => Some(weights::vector(source, weights::HEAD_BIAS, vocab)?),
                 false => None,
@@ -63,6 +66,20 @@ impl Weights {
     /// The LM head: its own matrix, or the embedding.
     pub(super) fn head(&self) -> &Arc<Matrix> {
         self.head.as_ref().unwrap_or(&self.embedding)
+    }
+
+    /// The part of the LM head whose logits are computed.
+    pub(super) fn scored(&self) -> &Matrix {
+        self.scored.as_ref().unwrap_or_else(|| self.head())
+    }
+
+    /// Computes the logits of only these groups of tokens from now on. Returns whether it does.
+    pub(super) fn score(&mut self, groups: &[u32]) -> bool {
+        let can = self.head_bias.is_none();
+        if can {
+            self.scored = Some(self.head().of_groups(groups));
+        }
+        can
     }
 
     /// Bytes of all packed matrices.
