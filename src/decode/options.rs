@@ -24,6 +24,8 @@ pub struct RoundOptions {
     /// T_V, for cutting the drafted tree to the nodes that pay off by their probabilities; `None`
     /// if all nodes are verified.
     pub verify_times: Option<VerifyTimes>,
+    /// The path probability below which a chain is not drafted further.
+    pub least_pass: f64,
     /// c of DuoDecoding, for the record.
     pub duo_c: Option<f64>,
     /// A drafter for rounds in which the first drafter's tree promises less.
@@ -60,6 +62,7 @@ impl RoundOptions {
             schedule: Schedule::Alternate,
             coupled: false,
             verify_times: None,
+            least_pass: 0.0,
             duo_c: None,
             arm: None,
         }

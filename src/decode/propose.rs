@@ -135,7 +135,8 @@ impl Generation<'_> {
             Some(times) if drafter == options.drafter => times.least_path(),
             _ => 0.0,
         };
-        let request = DraftRequest { root, budget, coupling, least_path };
+        let least_pass = if drafter == options.drafter { options.least_pass } else { 0.0 };
+        let request = DraftRequest { root, budget, coupling, least_path, least_pass };
         let drafting = &mut self.engine.drafting;
         let tree = drafting.propose(drafter, &self.engine.text, &request, vocab);
         let was_ahead = drafting.drafter(drafter).is_some_and(Drafter::was_drafted_ahead);

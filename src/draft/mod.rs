@@ -46,12 +46,14 @@ pub struct DraftRequest {
     /// Nodes whose path is less likely than this will not be verified, so a drafter that knows
     /// their probabilities need not find them.
     pub least_path: f64,
+    /// A pass does not pay off if the paths of its rows together are less likely than this.
+    pub least_pass: f64,
 }
 
 impl DraftRequest {
     /// A request for a tree under `root` with candidates ranked only by the draft's probabilities.
     pub fn new(root: u32, budget: Budget) -> Self {
-        Self { root, budget, coupling: None, least_path: 0.0 }
+        Self { root, budget, coupling: None, least_path: 0.0, least_pass: 0.0 }
     }
 
     /// A tree that begins with these candidates and grows by the budget's method.

@@ -116,6 +116,12 @@ pub trait Controller: Debug + Send {
         None
     }
 
+    /// The path probability below which a chain is not drafted further, because the pass takes
+    /// longer than it would save.
+    fn least_pass(&self) -> f64 {
+        0.0
+    }
+
     /// The model drafter for rounds in which the first drafter's tree promises less. Call after
     /// [`Self::budget`].
     fn model_arm(&mut self, _overrides: &TreeOverrides) -> Option<ArmPlan> {

@@ -110,7 +110,7 @@ pub const STRATEGIES: &[Strategy] = &[
     },
     Strategy {
         name: "sps",
-        summary: "a small model's chain of five tokens",
+        summary: "a small model's chain of up to five tokens",
         origin: "speculative sampling",
         draft: DrafterId::SmallModel,
         shape: Some(Shape { gamma: 6, width: 1, depth: 4 }),

@@ -120,6 +120,11 @@ impl Growth {
         if self.levels == 0 { &[] } else { &self.beam }
     }
 
+    /// How many rows of the beam are expected to be accepted.
+    pub fn beam_path(&self) -> f64 {
+        self.members.iter().map(|member| f64::from(member.score).exp()).sum()
+    }
+
     /// Takes the candidates of each row of [`Self::beam`], in the form that [`Self::new`] takes,
     /// and chooses the next beam. A row without candidates (or a missing one) ends there.
     pub fn expand(&mut self, candidates: &[Vec<(u32, f32)>]) {

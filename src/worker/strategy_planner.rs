@@ -9,7 +9,9 @@ use crate::files::CachedValue;
 use crate::load::{LoadReason, Strategies, StrategyController};
 use crate::messages;
 use crate::overlap::SequencesRecord;
-use crate::plan::{ArmPlan, DrafterId, RoundObservation, Schedule, Strategy, TreeOverrides};
+use crate::plan::{
+    ArmPlan, DrafterId, RoundObservation, Schedule, Setting, Strategy, TreeOverrides,
+};
 use crate::speculate::Budget;
 
 /// The strategies that can run here, and the current one.
@@ -87,6 +89,11 @@ impl Planner for StrategyPlanner {
             },
             coupled: controls.coupled,
             verify_times: controller.verify_times(),
+            // The user's own γ is drafted as a whole.
+            least_pass: match controls.tree.gamma {
+                Setting::Auto => controller.least_pass(),
+                Setting::Fixed(_) => 0.0,
+            },
             duo_c: controller.duo_c(),
             arm,
         }

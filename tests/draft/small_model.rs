@@ -9,21 +9,26 @@ use dovetail::decode::{Engine, RoundOptions};
 use dovetail::draft::{Budget, Drafter, SmallModel};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{Spec, TargetFiles, open_small, open_target, shared_vocabulary};
-use dovetail::model::{CpuTarget, SharedVocabulary};
-use dovetail::plan::Schedule;
+use dovetail::model::{CpuTarget, DraftRow, SharedVocabulary, SmallLm, TOKEN_GROUP};
+use dovetail::plan::{Schedule, Setting};
 use dovetail::speculate::{Method, SamplerSettings, Shape};
 use std::sync::Arc;
 
 const CONTEXT: usize = 256;
 
-/// A recorded target with another model (or itself) as its small model, whose context is shorter.
-fn recorded(target: &str, small: &str, context: usize) -> Engine {
+/// A recorded target with another model (or itself) as its small model, whose context may be
+/// shorter, and which may score only the `first` tokens and those of the text.
+fn recorded(target: &str, small: &str, context: usize, first: Option<usize>) -> Engine {
     let pool = Arc::new(Pool::new(2));
     let borrowed = Arc::new(Pool::borrowing(pool.clone(), 1));
     let (shape, source) = (config(small), File::golden(&format!("{small}/model.safetensors")));
     let lm = load_small(&shape, &source, borrowed.clone(), context, KvFormat::F32);
     let words = SharedVocabulary::identical(shape.vocab);
     let drafter = SmallModel::new(small, Box::new(lm), words).with_pool(borrowed);
+    let drafter = match first {
+        Some(first) => drafter.scoring(Setting::Fixed(first)),
+        None => drafter,
+    };
     engine(recorded_target(target, pool, CONTEXT), drafter)
 }
 
@@ -50,10 +55,10 @@ fn budgets() -> [Budget; 5] {
 #[test]
 fn another_model_drafts_and_the_text_is_the_targets() {
     for (target, small) in [("target_mha", "target_gqa"), ("target_gqa", "target_mha")] {
-        // A context that ends before the text does.
-        for context in [CONTEXT, 70] {
-            let mut speculative = recorded(target, small, context);
-            let mut alone = recorded(target, small, context);
+        // A context that ends before the text does, and a part of the vocabulary.
+        for (context, first) in [(CONTEXT, None), (70, None), (CONTEXT, Some(100))] {
+            let mut speculative = recorded(target, small, context, first);
+            let mut alone = recorded(target, small, context, None);
             let mut won = 0;
             for (prompt, sampler) in prompts().iter().zip(samplers().iter().cycle()) {
                 let request = request(prompt, 60);
@@ -67,6 +72,7 @@ fn another_model_drafts_and_the_text_is_the_targets() {
                         coupled,
                         schedule,
                         speculate: round % 7 != 5,
+                        least_pass: [0.0, 0.3][round % 2],
                         ..RoundOptions::new(budgets()[round % 5], *sampler)
                     };
                     let (got, rounds, notices) =
@@ -84,7 +90,7 @@ fn another_model_drafts_and_the_text_is_the_targets() {
 #[test]
 fn a_model_that_drafts_for_itself_is_always_right() {
     for name in ["target_mha", "target_gqa"] {
-        let mut engine = recorded(name, name, CONTEXT);
+        let mut engine = recorded(name, name, CONTEXT, None);
         for prompt in &prompts() {
             for (i, budget) in budgets().into_iter().enumerate() {
                 let schedule = [Schedule::Alternate, Schedule::Overlap][i % 2];
@@ -103,6 +109,31 @@ fn a_model_that_drafts_for_itself_is_always_right() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn tokens_that_are_not_scored_change_no_other_logit() {
+    let pool = Arc::new(Pool::new(2));
+    let source = File::golden("target_gqa/model.safetensors");
+    let load = || load_small(&config("target_gqa"), &source, pool.clone(), CONTEXT, KvFormat::F32);
+    let mut all = load();
+    let mut some = load();
+    let vocab = all.vocab();
+    let groups = vocab.div_ceil(TOKEN_GROUP) as u32;
+    let rows = [40, 41].map(|token| DraftRow { parent: None, token });
+    for scored in [vec![0, 2, groups - 1], vec![1], (0..groups).collect()] {
+        assert!(some.score(&scored));
+        let part = |logits: &[f32]| -> Vec<f32> {
+            let is_scored = |id: usize| scored.contains(&((id % vocab / TOKEN_GROUP) as u32));
+            (0..logits.len()).filter(|&id| is_scored(id)).map(|id| logits[id]).collect()
+        };
+        all.truncate(0);
+        some.truncate(0);
+        let whole = part(all.read(&[65, 66, 67]).unwrap());
+        assert_eq!(some.read(&[65, 66, 67]).unwrap(), whole);
+        let whole = part(all.grow(&rows).unwrap());
+        assert_eq!(some.grow(&rows).unwrap(), whole);
     }
 }
 

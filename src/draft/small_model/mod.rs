@@ -80,7 +80,8 @@ impl SmallModel {
     ) -> Result<Growth, DraftError> {
         let mut growth = request.growth(self.state.after(base));
         let mut grown = RowMap::behind(base);
-        while !growth.beam().is_empty() && !is_set(stop) {
+        let pays = |growth: &Growth| growth.beam_path() >= request.least_pass;
+        while !growth.beam().is_empty() && pays(&growth) && !is_set(stop) {
             let candidates = self.state.step(&mut grown, growth.beam())?;
             growth.expand(&candidates);
         }

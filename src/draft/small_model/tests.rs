@@ -295,6 +295,32 @@ fn a_chain_costs_a_pass_a_token_and_what_came_true_is_not_run_again() {
 }
 
 #[test]
+fn a_chain_ends_where_its_path_is_too_unlikely() {
+    let full = budget(Method::Tree, 9, 1, 7);
+    let text = [1, 2, 3];
+    let tree_with = |least_pass| {
+        let toy = Toy::new(100, 100);
+        let passes = toy.passes.clone();
+        let request = DraftRequest { least_pass, ..DraftRequest::new(3, full) };
+        let mut model = small(toy, SharedVocabulary::identical(VOCAB));
+        let tree = model.propose(&text, &request).unwrap();
+        (tree, passes.lock().unwrap().len())
+    };
+    let (whole, passes) = tree_with(0.0);
+    assert_eq!((whole.len(), passes), (9, 8));
+    let path = |nodes: usize| -> f64 {
+        whole.nodes()[1..nodes].iter().map(|node| f64::from(node.log_prob)).sum::<f64>().exp()
+    };
+    for nodes in 2..9 {
+        // No further pass after a path that is less likely.
+        let (tree, passes) = tree_with(path(nodes) + 1e-6);
+        assert!(tree.len() <= nodes && passes == tree.len() - 1, "{tree:?}");
+        assert_eq!(tree.nodes(), &whole.nodes()[..tree.len()]);
+    }
+    assert_eq!(tree_with(1.1).0.len(), 2, "the first token takes no pass of its own");
+}
+
+#[test]
 fn what_was_grown_ahead_and_came_true_is_there_already() {
     let toy = Toy::new(100, 100);
     let passes = toy.passes.clone();
