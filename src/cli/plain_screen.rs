@@ -11,7 +11,7 @@ use super::backend;
 use super::exit::{Code, CommandResult, Failure};
 use super::interrupt::Events;
 use super::output::stdout;
-use crate::chat::{Message, OpenSession, Role, SavedTurn, SessionStore};
+use crate::chat::{Given, Message, OpenSession, Role, SavedTurn, SessionStore};
 use crate::decode::Committed;
 use crate::load::Purpose;
 use crate::settings::Settings;
@@ -37,6 +37,7 @@ pub fn plain_screen(args: &ChatArgs) -> CommandResult {
             Event::Failed { error, .. } => {
                 return Err(Failure::new(Code::Model, anyhow!("{error}")));
             }
+            Event::Notice(text) => writeln!(out, "Note: {text}")?,
             _ => {}
         }
     };
@@ -44,12 +45,12 @@ pub fn plain_screen(args: &ChatArgs) -> CommandResult {
         controls.update(|controls| controls.sampler = sampler);
     }
     writeln!(out, "{} is ready. Type a message and press Enter. {COMMANDS}", ready.target)?;
-    let system = settings.system.iter().map(|text| Message::new(Role::System, text)).collect();
+    let system = settings.system.iter().map(|text| Message::new(Role::System, text));
+    let turns = system.map(SavedTurn::whole).collect();
     let open = OpenSession::new(&ready.target);
     let store = SessionStore::in_data_folder().ok().map(|store| (store, open));
     let rounds = Vec::new();
-    let mut chat =
-        PlainChat { settings, controls, worker, events, ready, store, messages: system, rounds };
+    let mut chat = PlainChat { settings, controls, worker, events, ready, store, turns, rounds };
     chat.talk(&mut io::stdin().lock(), &mut out)
 }
 
@@ -60,7 +61,7 @@ struct PlainChat {
     events: Events,
     ready: Box<Ready>,
     store: Option<(SessionStore, OpenSession)>,
-    messages: Vec<Message>,
+    turns: Vec<SavedTurn>,
     /// Those of the last answer, each in a sentence.
     rounds: Vec<String>,
 }
@@ -91,15 +92,15 @@ impl PlainChat {
     }
 
     fn answer(&mut self, text: &str, out: &mut impl Write) -> CommandResult {
-        self.messages.push(Message::new(Role::User, text));
+        self.turns.push(SavedTurn::whole(Message::new(Role::User, text)));
         self.rounds.clear();
-        let job = Job {
-            generation: self.controls.get().generation + 1,
-            messages: self.messages.clone(),
-            max_tokens: self.settings.max_tokens.or(Job::ROOM_LEFT),
-            thinking: self.settings.thinking,
-            ..Job::default()
-        };
+        let messages: Vec<Message> = self.turns.iter().map(|turn| turn.message.clone()).collect();
+        let controls = self.controls.get();
+        let thinking = self.settings.thinking;
+        let given = Given::new(0, &messages, thinking, controls.sampler);
+        let max_tokens = self.settings.max_tokens.or(Job::ROOM_LEFT);
+        let generation = controls.generation + 1;
+        let job = Job { generation, messages, max_tokens, thinking, ..Job::default() };
         backend::ask(&self.worker, job)?;
         write!(out, "{}: ", self.ready.target)?;
         let mut said = String::new();
@@ -113,17 +114,19 @@ impl PlainChat {
                 }
                 Event::Finished { .. } => break,
                 Event::Failed { error, .. } => {
-                    self.messages.pop();
+                    self.turns.pop();
                     writeln!(out, "There is no answer: {error}")?;
                     return Ok(());
                 }
+                Event::Notice(text) => writeln!(out, "\nNote: {text}")?,
                 _ => {}
             }
         }
         writeln!(out)?;
-        self.messages.push(Message::new(Role::Assistant, said));
+        let answer = SavedTurn::whole(Message::new(Role::Assistant, said));
+        self.turns.push(SavedTurn { given: Some(given), ..answer });
         if let Some((store, open)) = &mut self.store {
-            open.update(self.messages.iter().cloned().map(SavedTurn::whole).collect::<Vec<_>>());
+            open.update(self.turns.clone());
             if let Err(error) = store.save(open) {
                 writeln!(out, "The conversation is not saved: {error}")?;
             }

@@ -4,7 +4,8 @@ use dovetail::chat::{Given, Message, Role};
 use dovetail::speculate::SamplerSettings;
 use serde_json::{Value, json};
 
-use crate::support::program::{Home, assert_has};
+use crate::support::chat::saved;
+use crate::support::program::{Home, assert_has, ends};
 
 /// A record of the bundled pair's answer, and its text.
 fn recorded(home: &Home, flags: &[&str]) -> (String, String) {
@@ -90,6 +91,18 @@ fn a_conversation_is_checked_by_its_text() {
         ]});
         verified(&home, session, &[], code, says);
     }
+}
+
+#[test]
+fn what_the_chat_saved_can_be_checked() {
+    let home = Home::new();
+    let flags = ["--temperature", "0.9", "--seed", "3", "--max-tokens", "24"];
+    let mut chat = home.command(&[&["chat", "--plain-screen"], &flags[..]].concat());
+    ends(0, chat.write_stdin(format!("{RIVER}\n{SUN}\n/quit\n")));
+    let path = home.path().join("copy.txt");
+    std::fs::write(&path, saved(home.path())).unwrap();
+    let (out, _) = home.ran(0, &["verify", path.to_str().unwrap()]);
+    assert_has(&out, &["All 2 answers are"]);
 }
 
 #[test]
