@@ -3,8 +3,8 @@
 //!
 //! Two forms are known. In the first, the answer begins with a block such as `<think>…</think>`;
 //! the template may have written the opening tag at the end of the prompt, and Gemma 4 names the
-//! block in a line of its own. In the second (gpt-oss), control tokens divide the text into messages
-//! on channels, and `final` is the answer.
+//! block in a line of its own. In the second (gpt-oss), control tokens divide the text into
+//! messages on channels, and `final` is the answer.
 
 use super::Prompt;
 

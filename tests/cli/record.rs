@@ -112,7 +112,7 @@ fn every_answer_is_checked_with_its_own_sampler() {
     let flags = ["--temperature", "0.9", "--seed", "7", "--max-tokens", "24"];
     let said = answer(&home, RIVER, &flags);
     let asked = [Message::new(Role::User, RIVER)];
-    for (seed, code, says) in [(7, 0, "own"), (8, 1, "is not what the target says")] {
+    for (seed, code, says) in [(7, 0, "own"), (3, 1, "is not what the target says")] {
         let given = Given::new(0, &asked, None, SamplerSettings { seed, ..sampler });
         let session = json!({"messages": [
             {"role": "user", "content": RIVER, "at": 1},

@@ -225,7 +225,7 @@ fn every_strategy_of_a_head_with_gemma_4_s_assistant() {
     let ready = &subject.backend.borrow().ready.clone();
     let draft = ready.draft.as_deref().unwrap_or_default();
     assert!(draft.starts_with("assistant head, 2 blocks, 4 bits on CPU"), "{draft}");
-    let only = |sentence: &String| sentence.contains("Assistant drafters run only on the CPU");
+    let only = |sentence: &String| sentence.contains("run only on the CPU");
     assert!(ready.reasons.iter().any(only), "{:?}", ready.reasons);
 }
 
@@ -267,8 +267,6 @@ fn every_strategy_next_to_a_dflash_drafter() {
         let ready = &subject.backend.borrow().ready.clone();
         let draft = ready.draft.as_deref().unwrap_or_default();
         assert!(draft.contains("tokens per pass, Q4_1 on CPU"), "{draft}");
-        let only = |sentence: &String| sentence.contains(" drafters run only on the CPU");
-        assert!(ready.reasons.iter().any(only), "{:?}", ready.reasons);
     }
 }
 

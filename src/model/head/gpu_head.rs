@@ -68,7 +68,7 @@ impl GpuHead {
         let block = &config.body.block;
         match (&config.mtp, &config.assistant) {
             (None, None) => None,
-            (_, Some(_)) => Some("keys and values of its target"),
+            (_, Some(_)) => Some("the target's keys and values"),
             _ if config.levels().is_some() => Some("a block for each level"),
             _ if block.final_softcap.is_some() || block.logit_divisor != 1.0 => {
                 Some("scaled logits")
