@@ -99,8 +99,11 @@ fn what_the_chat_saved_can_be_checked() {
     let flags = ["--temperature", "0.9", "--seed", "3", "--max-tokens", "24"];
     let mut chat = home.command(&[&["chat", "--plain-screen"], &flags[..]].concat());
     ends(0, chat.write_stdin(format!("{RIVER}\n{SUN}\n/quit\n")));
+    let all = saved(home.path());
+    let conversation = &all[all.find("{\n  \"title\"").unwrap()..];
+    let conversation = serde_json::Deserializer::from_str(conversation).into_iter::<Value>().next();
     let path = home.path().join("copy.txt");
-    std::fs::write(&path, saved(home.path())).unwrap();
+    std::fs::write(&path, conversation.unwrap().unwrap().to_string()).unwrap();
     let (out, _) = home.ran(0, &["verify", path.to_str().unwrap()]);
     assert_has(&out, &["All 2 answers are"]);
 }
