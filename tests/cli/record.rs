@@ -104,8 +104,15 @@ fn what_the_chat_saved_can_be_checked() {
     let conversation = serde_json::Deserializer::from_str(conversation).into_iter::<Value>().next();
     let path = home.path().join("copy.txt");
     std::fs::write(&path, conversation.unwrap().unwrap().to_string()).unwrap();
-    let (out, _) = home.ran(0, &["verify", path.to_str().unwrap()]);
+    let path = path.to_str().unwrap();
+    let (out, _) = home.ran(0, &["verify", path]);
     assert_has(&out, &["All 2 answers are"]);
+    // With the model that the conversation names.
+    let mut moved: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    moved["models"] = json!({"target": "/no-such.gguf"});
+    std::fs::write(path, moved.to_string()).unwrap();
+    home.refuses(3, &["verify", path], &["/no-such.gguf"]);
+    home.ran(0, &["verify", path, "--target", "bundled"]);
 }
 
 #[test]

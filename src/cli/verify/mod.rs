@@ -115,9 +115,13 @@ fn verify_record(args: &VerifyArgs, mut settings: Settings, record: &Record) -> 
     checker.conclude(record.answers.len(), &mut out)
 }
 
-fn verify_session(args: &VerifyArgs, settings: Settings, session: &Session) -> CommandResult {
+fn verify_session(args: &VerifyArgs, mut settings: Settings, session: &Session) -> CommandResult {
+    let named = args.shared.settings.set("target");
+    if !named && let Some(models) = &session.models {
+        settings.target.clone_from(&models.target);
+    }
     let mut checker = Checker::load(settings)?;
-    if !args.shared.settings.set("target") && !session.target.is_empty() {
+    if !named && !session.target.is_empty() {
         checker.is_target(&session.target, None)?;
     }
     let mut out = stdout()?;
