@@ -71,7 +71,7 @@ pub use load_request::LoadRequest;
 pub use narrowed::Narrowed;
 pub use random::{KnownShape, RandomWeights};
 pub use rope::{RopeScaling, RopeTable};
-pub use small::{DraftRow, SmallLm};
+pub use small::{DraftRow, SmallLm, TOKEN_GROUP};
 pub use taps::FeatureSource;
 pub use target::{Target, TargetError, Verified};
 pub use traffic::{Traffic, TrafficMeter};
