@@ -176,7 +176,7 @@ fn the_mouse_goes_to_rounds_and_copies() {
     // "red fox ran over" in base 64, as in OSC 52.
     let sent = String::from_utf8_lossy(&chat.pty.bytes()).into_owned();
     assert!(sent.contains("\x1b]52;c;cmVkIGZveCByYW4gb3Zlcg=="), "nothing was copied");
-    // Every move of the mouse is asked for while there is a clock to point at.
+    // The terminal reports every move of the mouse only while there is a clock to point at.
     assert!(!sent.contains("\x1b[?1003h"), "{sent:?}");
     chat.type_until("\x1bOQ", "round 1 ━ draft");
     let (x, y) = cell(&chat.pty.screen(), "╷2");
