@@ -12,6 +12,10 @@ pub type Sink = Box<dyn FnMut(Event) -> bool + Send>;
 /// Passes on a command; `false` if the worker has ended.
 pub(crate) type Post = Box<dyn Fn(Command) -> bool + Send>;
 
+/// How long a dropped worker waits for its thread. When the process ends, a graphics driver is torn
+/// down, and NVIDIA's crashes if a thread still frees what is on the card.
+const FREEING: Duration = Duration::from_secs(2);
+
 /// A worker thread. Dropping it stops the answer and the load in progress and ends the thread.
 pub struct Worker {
     post: Option<Post>,
@@ -87,13 +91,8 @@ impl Worker {
 
     /// Stops the answer in progress, lets the thread save what it holds, and waits until it has
     /// ended, at most for `limit`; what has not been written by then is given up.
-    pub fn end(mut self, limit: Duration) {
-        let until = Instant::now() + limit;
-        self.controls.update(|controls| controls.leave_by = Some(until));
-        self.disconnect();
-        while !self.is_finished() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+    pub fn end(self, limit: Duration) {
+        self.controls.update(|controls| controls.leave_by = Some(Instant::now() + limit));
     }
 
     fn disconnect(&mut self) {
@@ -115,5 +114,33 @@ impl fmt::Debug for Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.disconnect();
+        let until = self.controls.get().leave_by.unwrap_or_else(Instant::now) + FREEING;
+        while !self.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_dropped_worker_has_freed_what_it_held() {
+        let (commands, waiting) = channel();
+        let post = Box::new(move |command| commands.send(command).is_ok());
+        let freed = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&freed);
+        let body = move |_| {
+            while waiting.recv().is_ok() {}
+            std::thread::sleep(Duration::from_millis(100));
+            theirs.store(true, Ordering::Release);
+        };
+        let controls = SharedControls::new(crate::worker::Controls::default());
+        drop(Worker::start("slow", controls, post, body).unwrap());
+        assert!(freed.load(Ordering::Acquire));
     }
 }
