@@ -81,7 +81,7 @@ fn doctor_prints_the_placements_of_a_device_and_where_long_prompts_are_read() {
     let there = ["doctor", "--prefill", "gpu"];
     let out = on("gpu:0", &there, &["--strategy", "plain"]);
     assert_has(&out, &["reads long prompts in slices", "slices of 512"]);
-    assert_has(&Home::new().ran(0, &there).0, &["The CPU reads the prompts: no GPU"]);
+    assert_has(&on("cpu", &there, &[]), &["The CPU reads the prompts: you chose the CPU"]);
 }
 
 /// The same device gives the same text, whether blocks stay there or are sent in every pass.

@@ -266,7 +266,8 @@ fn every_strategy_next_to_a_dflash_drafter() {
         every_row_says_what_plain_says(&subject, &rows, 20);
         let ready = &subject.backend.borrow().ready.clone();
         let draft = ready.draft.as_deref().unwrap_or_default();
-        assert!(draft.contains("tokens per pass, Q4_1 on CPU"), "{draft}");
+        // On a card if there is one, on the CPU where the only GPU is a software device.
+        assert!(draft.contains("tokens per pass"), "{draft}");
     }
 }
 
