@@ -24,7 +24,7 @@ pub use extras::{BranchOf, Extras, Forgotten, SavedChat, Versions, WhenFull};
 pub use given::Given;
 pub use models::{AnsweredBy, ModelChoice};
 pub use prompt::{FindControls, Prompt};
-pub use session::{SavedMessage, SavedTurn, Session};
+pub use session::{SavedMessage, SavedTurn, Session, alternating, messages_given};
 pub use session_error::SessionError;
 pub use store::{Listing, OpenSession, Saved, SessionHead, SessionMatch, SessionStore, branches};
 pub use template::{ChatTemplate, SpecialTokens, TemplateError};

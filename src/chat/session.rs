@@ -37,6 +37,31 @@ impl SavedTurn {
     }
 }
 
+/// The messages with alternating roles, as templates want them: questions that got no answer are
+/// put together with the next one.
+pub fn alternating(turns: impl Iterator<Item = SavedTurn>) -> Vec<SavedTurn> {
+    let mut all: Vec<SavedTurn> = Vec::new();
+    for turn in turns {
+        match all.last_mut() {
+            Some(last) if last.message.role == turn.message.role => {
+                last.message.content.push_str("\n\n");
+                last.message.content.push_str(&turn.message.content);
+                last.interrupted |= turn.interrupted;
+            }
+            _ => all.push(turn),
+        }
+    }
+    all
+}
+
+/// What a model is given of a conversation: an answer that got no further than its thoughts is
+/// none.
+pub fn messages_given(turns: impl Iterator<Item = SavedTurn>) -> Vec<Message> {
+    let says =
+        |turn: &SavedTurn| turn.message.role != Role::Assistant || !turn.message.content.is_empty();
+    alternating(turns.filter(says)).into_iter().map(|turn| turn.message).collect()
+}
+
 /// A message of a file, and when it was said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedMessage {

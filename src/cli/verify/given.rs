@@ -1,39 +1,20 @@
 //! What the model was given for an answer of a saved conversation.
 
-use crate::chat::{Message, Role, SavedMessage, Session};
+use crate::chat::{Message, Role, Session, messages_given};
 
 /// The conversation that message `at` of `session` answers; `None` if the file does not have it any
 /// more.
 pub(super) fn conversation(session: &Session, at: usize) -> Option<Vec<Message>> {
     let before = &session.messages[..at];
-    let given = session.messages[at].turn.given.as_ref()?;
-    let (system, said) = match before {
-        [first, said @ ..] if first.turn.message.role == Role::System => (Some(first), said),
-        said => (None, said),
-    };
-    let mut messages = alternating(system, said.get(given.forgotten..)?);
-    if !given.is_to(&messages) {
+    let asked = session.messages[at].turn.given.as_ref()?;
+    let system = before.first().filter(|first| first.turn.message.role == Role::System);
+    let said = before.get(usize::from(system.is_some()) + asked.forgotten..)?;
+    let mut messages =
+        messages_given(system.into_iter().chain(said).map(|entry| entry.turn.clone()));
+    if !asked.is_to(&messages) {
         session.extras.forgotten.as_ref()?.put_before(&mut messages);
     }
-    given.is_to(&messages).then_some(messages)
-}
-
-/// As the chat gives it to the model: an answer without text is none, and questions that got none
-/// are put together.
-fn alternating(system: Option<&SavedMessage>, said: &[SavedMessage]) -> Vec<Message> {
-    let mut all: Vec<Message> = system.iter().map(|entry| entry.turn.message.clone()).collect();
-    for SavedMessage { turn, .. } in said {
-        let message = &turn.message;
-        match all.last_mut() {
-            _ if message.role == Role::Assistant && message.content.is_empty() => {}
-            Some(last) if last.role == message.role => {
-                last.content.push_str("\n\n");
-                last.content.push_str(&message.content);
-            }
-            _ => all.push(message.clone()),
-        }
-    }
-    all
+    asked.is_to(&messages).then_some(messages)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use std::ops::Range;
 
 use crate::chat::{
     AnsweredBy, Extras, Forgotten, Given, Message, Role, SavedChat, SavedTurn, WhenFull,
+    alternating, messages_given,
 };
 use crate::decode::{Committed, Round};
 
@@ -256,8 +257,7 @@ impl Chat {
     /// none. What stands for the forgotten beginning precedes the first question that is left.
     pub fn messages(&self) -> Vec<Message> {
         let left = &self.turns[self.forgotten.messages.min(self.turns.len())..];
-        let turns = self.alternating(left, |turn| !turn.text.is_empty());
-        let mut messages: Vec<Message> = turns.into_iter().map(|turn| turn.message).collect();
+        let mut messages = messages_given(self.system_turn().chain(left.iter().map(Turn::saved)));
         self.forgotten.put_before(&mut messages);
         messages
     }
@@ -269,8 +269,11 @@ impl Chat {
 
     /// The first `turns` turns as they are saved.
     pub fn saved_before(&self, turns: usize) -> Vec<SavedTurn> {
-        let turns = &self.turns[..turns.min(self.turns.len())];
-        self.alternating(turns, |turn| !turn.text.is_empty() || turn.thought.is_some())
+        let begun = |turn: &&Turn| {
+            turn.role != Role::Assistant || !turn.text.is_empty() || turn.thought.is_some()
+        };
+        let turns = self.turns.iter().take(turns).filter(begun).map(Turn::saved);
+        alternating(self.system_turn().chain(turns))
     }
 
     /// How many of the saved messages the model is not given any more, without the system prompt.
@@ -300,23 +303,8 @@ impl Chat {
         }
     }
 
-    /// The turns with the answers that `counts`. Questions that got none are put together with the
-    /// next one, since templates want the roles to alternate.
-    fn alternating(&self, said: &[Turn], counts: impl Fn(&Turn) -> bool) -> Vec<SavedTurn> {
-        let system = self.system.iter().map(|system| Message::new(Role::System, system));
-        let mut turns: Vec<SavedTurn> = system.map(SavedTurn::whole).collect();
-        for turn in said {
-            match turns.last_mut() {
-                _ if turn.role == Role::Assistant && !counts(turn) => {}
-                Some(last) if last.message.role == turn.role => {
-                    last.message.content.push_str("\n\n");
-                    last.message.content.push_str(&turn.text);
-                    last.interrupted |= turn.interrupted();
-                }
-                _ => turns.push(turn.saved()),
-            }
-        }
-        turns
+    fn system_turn(&self) -> impl Iterator<Item = SavedTurn> {
+        self.system.iter().map(|system| SavedTurn::whole(Message::new(Role::System, system)))
     }
 
     /// Moves what is seen by `rows`, down if positive.
