@@ -21,7 +21,7 @@ pub use batch::{Answered, BatchEngine};
 pub use engine::{DecodeError, Engine, Request};
 pub use generation::{Generation, PrefillProgress};
 pub use minds::{BothMinds, MindRow, TokenMinds};
-pub use options::{Arm, RoundOptions};
+pub use options::RoundOptions;
 pub use round::{
     Committed, Finish, Guess, JudgedCount, NothingGuessed, Origin, Round, Summary, Timing,
 };

@@ -1,7 +1,7 @@
 //! The options with which a round runs. It must not depend on where the values come from.
 
 use crate::draft::Budget;
-use crate::plan::{Schedule, VerifyTimes};
+use crate::plan::{Arm, Schedule, VerifyTimes};
 use crate::speculate::SamplerSettings;
 
 /// The options of one round; the next may have others. Only `sampler` can change a token.
@@ -30,24 +30,6 @@ pub struct RoundOptions {
     pub duo_c: Option<f64>,
     /// A drafter for rounds in which the first drafter's tree promises less.
     pub arm: Option<Arm>,
-}
-
-/// A drafter that is only called if the first drafter's tree is expected to give fewer tokens per
-/// millisecond.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Arm {
-    /// Its index in the engine.
-    pub drafter: usize,
-    /// What its tree may spend.
-    pub budget: Budget,
-    /// Whether it works at the same time as the target.
-    pub schedule: Schedule,
-    /// How many tokens per millisecond are expected of it.
-    pub rate: f64,
-    /// T_V, for estimating what the trees promise.
-    pub verify_times: VerifyTimes,
-    /// Whether its tree is cut to the nodes that pay off by their probabilities.
-    pub cut: bool,
 }
 
 impl RoundOptions {

@@ -2,9 +2,9 @@
 //! Nothing here decides a token.
 
 use super::generation::{Generation, milliseconds};
-use super::options::{Arm, RoundOptions};
+use super::options::RoundOptions;
 use crate::draft::{Budget, DraftRequest, Drafter};
-use crate::plan::Schedule;
+use crate::plan::{Arm, Schedule};
 use crate::speculate::{Coupling, Tree, merged};
 use std::time::Instant;
 

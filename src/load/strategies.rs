@@ -258,15 +258,16 @@ impl PlanInputs<'_> {
         let drafter = drafter_of(strategy, self.drafters);
         let (plan, space) = self.plan(strategy, drafter, false);
         let used = drafters_of(strategy, self.drafters);
+        let index = |kind| self.drafters.iter().position(|drafter| drafter.kind == kind);
         let models = used.iter().filter(|drafter| drafter.kind != strategy.draft);
         let arms = models.filter_map(|drafter| {
             let own = |row: &&Strategy| row.draft == drafter.kind && row.is_own_tree();
             let row = STRATEGIES.iter().find(own)?;
             let (plan, space) = self.plan(row, Some(drafter), true);
-            Some(ModelArm::new(drafter.kind, &plan, space))
+            Some(ModelArm::new(drafter.kind, index(drafter.kind)?, &plan, space))
         });
         let controller = strategy.controller(&plan, space, arms.collect());
-        let drafter = self.drafters.iter().position(|drafter| drafter.kind == strategy.draft);
+        let drafter = index(strategy.draft);
         let preface = used.iter().flat_map(|drafter| drafter.reasons.iter().cloned()).collect();
         (StrategyController { strategy, drafter, controller, preface }, plan)
     }

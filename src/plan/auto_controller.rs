@@ -16,12 +16,13 @@
 use super::VerifyTimes;
 use super::choose::Plan;
 use super::context_arm::ContextArm;
-use super::controller::{ArmPlan, Controller, RoundObservation};
+use super::controller::{Arm, Controller, RoundObservation};
 use super::learned::{Learned, LearnedRound};
 use super::model_arm::ModelArm;
 use super::overrides::TreeOverrides;
 use super::pace::Ease;
 use super::reason::Reason;
+use super::strategy::Schedule;
 use crate::speculate::{Budget, Shape};
 
 /// The fraction of the time of all rounds that exploration may cost: α.
@@ -242,7 +243,7 @@ impl Controller for AutoController {
         self.context.tree.verify_times()
     }
 
-    fn model_arm(&mut self, overrides: &TreeOverrides) -> Option<ArmPlan> {
+    fn model_arm(&mut self, overrides: &TreeOverrides) -> Option<Arm> {
         if self.is_plain_due() && !overrides.gamma.is_fixed() {
             return None;
         }
@@ -262,7 +263,8 @@ impl Controller for AutoController {
         if cut {
             budget.shape.gamma = (DRAFTED_FOR_ONE * budget.shape.gamma).min(MOST_DRAFTED);
         }
-        Some(ArmPlan { kind: arm.kind, budget, rate, verify_times, cut })
+        let schedule = Schedule::Alternate;
+        Some(Arm { drafter: arm.drafter, budget, schedule, rate, verify_times, cut })
     }
 
     fn begin_answer(&mut self, context: usize, reused: usize) {

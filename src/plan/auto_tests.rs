@@ -9,6 +9,9 @@ use proptest::strategy::Strategy as _;
 /// The time of a plain pass in milliseconds.
 const PASS: f64 = 4.0;
 
+/// The drafters that take time.
+const MODELS: [DrafterId; 2] = [DrafterId::Head, DrafterId::SmallModel];
+
 /// How well drafters do in a text: tokens and milliseconds per round for each.
 #[derive(Clone, Copy, Debug)]
 struct Text {
@@ -58,9 +61,8 @@ fn started(show: bool) -> Started {
     let measured = Measured { verify: vec![(1, PASS), (64, 4.0 * PASS)], level: None };
     let plan = |space: &SearchSpace| choose(&inputs, &measured, space);
     let always = SearchSpace { always: true, ..space };
-    let models = [DrafterId::Head, DrafterId::SmallModel]
-        .map(|kind| ModelArm::new(kind, &plan(&always), always))
-        .to_vec();
+    let model = |at| ModelArm::new(MODELS[at], at, &plan(&always), always);
+    let models = vec![model(0), model(1)];
     let first = plan(&space);
     let controller = super::Strategy::automatic().controller(&first, space, models);
     Started { controller, times: first.costs.verify }
@@ -99,7 +101,7 @@ fn answers(budgets: &mut Started, text: &Text, count: usize, length: usize) -> C
             let promised = if rests { 1.0 / PASS } else { text.context.0 / text.context.1 };
             let arm = budgets.controller.model_arm(&overrides).filter(|arm| arm.rate > promised);
             let (kind, budget) = match arm {
-                Some(arm) => (arm.kind, arm.budget),
+                Some(arm) => (MODELS[arm.drafter], arm.budget),
                 None if rests => (DrafterId::None, first),
                 None => (DrafterId::Auto, first),
             };

@@ -13,7 +13,7 @@ use super::model_arm::ModelArm;
 use super::overrides::{Prefer, TreeOverrides};
 use super::reason::Reason;
 use super::search_space::SearchSpace;
-use super::strategy::{Sizing, Strategy};
+use super::strategy::{Schedule, Sizing, Strategy};
 use super::tree_controller::TreeController;
 use super::verify_times::VerifyTimes;
 use crate::speculate::{Budget, DrafterId, Method, Tree};
@@ -75,14 +75,17 @@ impl<'a> RoundObservation<'a> {
     }
 }
 
-/// A model drafter that drafts in rounds in which it is the better choice.
+/// A drafter that is only called if the first drafter's tree is expected to give fewer tokens per
+/// millisecond.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ArmPlan {
-    /// Which drafter.
-    pub kind: DrafterId,
-    /// The budget of its tree.
+pub struct Arm {
+    /// Its index in the engine.
+    pub drafter: usize,
+    /// What its tree may spend.
     pub budget: Budget,
-    /// It drafts if the context promises fewer tokens per millisecond than this.
+    /// Whether it works at the same time as the target.
+    pub schedule: Schedule,
+    /// How many tokens per millisecond are expected of it.
     pub rate: f64,
     /// T_V, for computing what trees promise.
     pub verify_times: VerifyTimes,
@@ -122,9 +125,9 @@ pub trait Controller: Debug + Send {
         0.0
     }
 
-    /// The model drafter for rounds in which the first drafter's tree promises less. Call after
-    /// [`Self::budget`].
-    fn model_arm(&mut self, _overrides: &TreeOverrides) -> Option<ArmPlan> {
+    /// The model drafter for rounds in which the first drafter's tree promises less, in turn with
+    /// the target. Call after [`Self::budget`].
+    fn model_arm(&mut self, _overrides: &TreeOverrides) -> Option<Arm> {
         None
     }
 

@@ -50,7 +50,7 @@ mod verify_times;
 
 pub use crate::speculate::DrafterId;
 pub use choose::{Plan, choose};
-pub use controller::{ArmPlan, Controller, RoundObservation};
+pub use controller::{Arm, Controller, RoundObservation};
 pub use cost::{Costs, LevelCost, Measured};
 pub use cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
 pub use learned::Learned;

@@ -26,6 +26,8 @@ const LONGEST_WAIT: u64 = 384;
 #[derive(Clone, Debug)]
 pub struct ModelArm {
     pub(super) kind: DrafterId,
+    /// Its index in the engine.
+    pub(super) drafter: usize,
     /// Chooses its tree.
     pub(super) tree: TreeController,
     pace: Pace,
@@ -48,12 +50,14 @@ pub struct ModelArm {
 }
 
 impl ModelArm {
-    /// Starts from the plan; `space` leaves it no choice but to draft.
-    pub fn new(kind: DrafterId, plan: &Plan, space: SearchSpace) -> Self {
+    /// The engine's drafter of this index starts from the plan; `space` leaves it no choice but to
+    /// draft.
+    pub fn new(kind: DrafterId, drafter: usize, plan: &Plan, space: SearchSpace) -> Self {
         let ms = plan.costs.round_ms(&plan.budget.shape, plan.budget.blocks);
         let tokens = (plan.expected * ms / 1e3).max(1.0);
         Self {
             kind,
+            drafter,
             tree: TreeController::new(plan, space),
             pace: Pace::new(Mean { tokens, ms: ms.max(f64::MIN_POSITIVE) }),
             draft_ms: (ms - plan.costs.verify_ms(plan.budget.shape.gamma)).max(0.0),

@@ -4,14 +4,12 @@
 //! token.
 
 use super::{Controls, Planner};
-use crate::decode::{Arm, Round, RoundOptions};
+use crate::decode::{Round, RoundOptions};
 use crate::files::CachedValue;
 use crate::load::{LoadReason, Strategies, StrategyController};
 use crate::messages;
 use crate::overlap::SequencesRecord;
-use crate::plan::{
-    ArmPlan, DrafterId, RoundObservation, Schedule, Setting, Strategy, TreeOverrides,
-};
+use crate::plan::{Arm, DrafterId, RoundObservation, Schedule, Setting, Strategy, TreeOverrides};
 use crate::speculate::Budget;
 
 /// The strategies that can run here, and the current one.
@@ -70,11 +68,7 @@ impl Planner for StrategyPlanner {
         let overrides = strategy.overrides(&controls.tree);
         let budget = controller.budget(&overrides);
         let schedule = strategy.schedule_with(controls.overlap);
-        let arm = controller.model_arm(&overrides).and_then(|arm| {
-            let ArmPlan { kind, budget, rate, verify_times, cut } = arm;
-            let drafter = self.strategies.drafters.iter().position(|&drafter| drafter == kind)?;
-            Some(Arm { drafter, budget, schedule, rate, verify_times, cut })
-        });
+        let arm = controller.model_arm(&overrides).map(|arm| Arm { schedule, ..arm });
         RoundOptions {
             budget: Budget { method: strategy.method_with(&controls.tree), ..budget },
             speculate: controls.speculate && drafter.is_some(),

@@ -3,9 +3,9 @@
 
 use crate::support::generate::{generate, options, plain, request, samplers, verify_times};
 use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter};
-use dovetail::decode::{Arm, Engine, Round, RoundOptions};
+use dovetail::decode::{Engine, Round, RoundOptions};
 use dovetail::draft::{Budget, ContextDraft, Drafter, Lookahead, PromptLookup};
-use dovetail::plan::{Schedule, VerifyTimes};
+use dovetail::plan::{Arm, Schedule, VerifyTimes};
 use dovetail::speculate::{DrafterId, Node, Shape};
 use proptest::prelude::*;
 

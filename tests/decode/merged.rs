@@ -3,9 +3,9 @@
 
 use crate::support::bundled::{asked, bundled, heldout, user};
 use crate::support::generate::{generate, plain, samplers, verify_times};
-use dovetail::decode::{Arm, Round, RoundOptions};
+use dovetail::decode::{Round, RoundOptions};
 use dovetail::draft::Budget;
-use dovetail::plan::Schedule;
+use dovetail::plan::{Arm, Schedule};
 use dovetail::speculate::{DrafterId, SamplerSettings, Shape};
 
 #[test]

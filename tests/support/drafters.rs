@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use candle_core::Device;
-use dovetail::decode::{Arm, Engine, RoundOptions};
+use dovetail::decode::{Engine, RoundOptions};
 use dovetail::draft::{
     Budget, ContextDraft, Drafter, FeatureHead, Lookahead, PromptLookup, Retrieval, SmallModel,
 };
@@ -12,7 +12,7 @@ use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::TargetFiles;
 use dovetail::model::head::{DraftPrecision, FusionKind, GpuHead, HeadRequest, SharedTables};
 use dovetail::model::{CpuTarget, Gpu, GpuDraft, LoadRequest, SharedVocabulary, SmallLm};
-use dovetail::plan::{DrafterId, STRATEGIES, Schedule, Strategy};
+use dovetail::plan::{Arm, DrafterId, STRATEGIES, Schedule, Strategy};
 use dovetail::speculate::suffixes::{SortedText, sort};
 use dovetail::speculate::{Method, SamplerSettings, Shape};
 use dovetail::train::{DraftNet, FirstWeights, head_config};
