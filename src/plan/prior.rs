@@ -47,9 +47,9 @@ fn by_width(width: usize) -> f64 {
 }
 
 /// How much a head of `blocks` blocks gains, as a fraction of a head of five: each further block
-/// adds half of what the previous one added. A draft without a model counts as a poor head.
+/// adds half of what the previous one added. A draft without blocks counts as a head of one.
 fn quality(blocks: usize) -> f64 {
-    let of = |m: usize| if m == 0 { 0.25 } else { 1.0 - 0.3 * 0.5f64.powi(m as i32 - 1) };
+    let of = |m: usize| 1.0 - 0.3 * 0.5f64.powi(m.max(1) as i32 - 1);
     of(blocks) / of(5)
 }
 
