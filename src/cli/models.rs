@@ -223,9 +223,10 @@ fn command(target: &Located, draft: &DraftForecast) -> String {
         (Store::Bundled, true) => "dovetail".to_owned(),
         (Store::Bundled, false) => "dovetail --strategy small-model".to_owned(),
         (_, is_head) => {
+            let command = format!("dovetail --target {}", shell_word(&target.name));
             let flag = if is_head { "--draft" } else { "--draft-model" };
-            let target = shell_word(&target.name);
-            format!("dovetail --target {target} {flag} {}", shell_word(&draft.name))
+            let named = || format!("{command} {flag} {}", shell_word(&draft.name));
+            if draft.is_own { command } else { named() }
         }
     }
 }

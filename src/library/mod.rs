@@ -45,7 +45,7 @@ pub use ngrams::{
     write_ngrams,
 };
 pub use open::{open_reference, open_small, open_target, shared_vocabulary};
-pub use own_head::{OwnHead, made_for, made_for_another, own_head};
+pub use own_head::{OwnHead, made_for, made_for_another, own_head, own_head_of};
 pub use packed::{PackedWeights, packed_cache};
 pub use sampling::Recommended;
 pub use spec::Spec;

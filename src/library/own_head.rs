@@ -3,14 +3,15 @@
 //! weights.
 
 use std::cell::LazyCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::bundled;
 use super::drafts::head_in;
 use super::fingerprint::TargetFingerprint;
 use super::folder::{Folder, json};
-use super::{HeadFiles, LibraryError, TargetFiles};
+use super::{HeadFiles, LibraryError, Spec, TargetFiles, open_target};
 use crate::files::{Access, atomic_write, paths_in, user_dirs};
+use crate::model::Config;
 
 /// The file in a head's folder with the fingerprints of the targets for which it was made. It is a
 /// list, because one head may serve several files of a model.
@@ -29,8 +30,28 @@ pub struct OwnHead {
 
 /// The head that was made for `target`: the user's own takes precedence over one of this program.
 pub fn own_head(target: &TargetFiles) -> OwnHead {
-    let folder = user_dirs().map(|dirs| dirs.data.join(HEADS));
-    find(target, folder.as_deref(), bundled::HEADS)
+    find(target, all(user_heads().as_deref(), bundled::HEADS))
+}
+
+/// The head that was made for the target that `spec` names, which has this shape. It opens the
+/// target only if there is a head of its size.
+pub fn own_head_of(spec: &Spec, config: &Config) -> Option<HeadFiles> {
+    let sized = all(user_heads().as_deref(), bundled::HEADS).any(|head| {
+        let made_for = fingerprints(&head).unwrap_or_default();
+        made_for.iter().any(|of| (of.hidden, of.vocab) == (config.hidden, config.vocab))
+    });
+    if sized { own_head(&open_target(spec, &mut |_| {}).ok()?).head } else { None }
+}
+
+fn user_heads() -> Option<PathBuf> {
+    user_dirs().map(|dirs| dirs.data.join(HEADS))
+}
+
+/// The heads in a folder and those of the program. A folder that cannot be read has none.
+fn all(folder: Option<&Path>, built: &[Folder]) -> impl Iterator<Item = Folder> {
+    let users = folder.and_then(|folder| paths_in(folder).ok()).unwrap_or_default();
+    let users = users.into_iter().filter(|path| path.is_dir()).map(Folder::Disk);
+    users.chain(built.iter().cloned())
 }
 
 /// Notes in the folder of a head that it was made for `target`.
@@ -61,16 +82,12 @@ pub fn made_for_another(
     Ok((!fits).then(|| first.name.clone()))
 }
 
-fn find(target: &TargetFiles, folder: Option<&Path>, built: &[Folder]) -> OwnHead {
+fn find(target: &TargetFiles, heads: impl Iterator<Item = Folder>) -> OwnHead {
     let mut found = OwnHead::default();
     // The target is only fingerprinted if there is a head of its size.
     let own = LazyCell::new(|| TargetFingerprint::of(target));
     let size = (target.config.hidden, target.config.vocab);
-    // A folder that cannot be read has none.
-    let mut users = folder.and_then(|folder| paths_in(folder).ok()).unwrap_or_default();
-    users.retain(|path| path.is_dir());
-    let users = users.into_iter().map(Folder::Disk);
-    for head in users.chain(built.iter().cloned()) {
+    for head in heads {
         let made_for = match fingerprints(&head) {
             Ok(made_for) => made_for,
             Err(error) => {
@@ -109,10 +126,8 @@ fn fingerprints(head: &Folder) -> Result<Vec<TargetFingerprint>, LibraryError> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::PathBuf;
 
     use super::*;
-    use crate::library::{Spec, open_target};
     use crate::model::head::HeadWeights;
 
     fn bundled_target() -> TargetFiles {
@@ -143,7 +158,7 @@ mod tests {
         let target = bundled_target();
         let own = TargetFingerprint::of(&target);
         let folder = heads(&["a-unnamed", "b-other-weights", "c-other-words", "d-this", "e-this"]);
-        let find = || find(&target, Some(folder.path()), &[]);
+        let find = || find(&target, all(Some(folder.path()), &[]));
         assert!(find().head.is_none() && find().notices.is_empty());
 
         // Other weights of the same shape, and another vocabulary of the same size.
@@ -199,12 +214,12 @@ mod tests {
         let files: Vec<(&'static str, &'static [u8])> =
             files.iter().copied().chain([(FILE, &*own.leak())]).collect();
         let built = [Folder::Built("the bundled head", files.leak())];
-        let found = find(&target, None, &built);
+        let found = find(&target, all(None, &built));
         assert_eq!(found.head.map(|head| head.name).as_deref(), Some("the bundled head"));
         // The user's own head takes precedence over it.
         let folder = heads(&["mine"]);
         made_for(&folder.path().join("mine"), &TargetFingerprint::of(&target)).unwrap();
-        let found = find(&target, Some(folder.path()), &built);
+        let found = find(&target, all(Some(folder.path()), &built));
         assert_eq!(name(&found).as_deref(), Some("mine"));
     }
 }

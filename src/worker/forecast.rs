@@ -1,11 +1,13 @@
 //! What to expect of a model before it is loaded: whether it fits in memory, how fast it should be
 //! alone, and how fast with the drafts on this machine. These are estimates of the cost model
 //! (method.md, Cost model) from headers, the machine's description and its measured memory
-//! bandwidth. It must never open a model.
+//! bandwidth. It must never read the weights of a model.
 
 use crate::hardware::{Machine, Memory};
 use crate::kernels::{KvCache, KvFormat, Pool, Roofline};
-use crate::library::{CataloguePair, ModelEntry, PairDraft, Runs, Store, bundled_drafts};
+use crate::library::{
+    CataloguePair, ModelEntry, PairDraft, Runs, Store, bundled_drafts, own_head_of,
+};
 use crate::load::Repacking;
 use crate::load::sizes::{FOUR_BITS, of_dflash, of_head, of_small};
 use crate::model::{Config, ModelEngine};
@@ -52,6 +54,8 @@ pub struct DraftForecast {
     pub name: String,
     /// Whether it is a draft head, not a small model.
     pub is_head: bool,
+    /// Whether it is the head that was made for the target, which needs no flag.
+    pub is_own: bool,
     /// Tokens per second with it, at the expected acceptance; not below [`Forecast::plain`],
     /// because the controller stops using a draft that does not pay off.
     pub rate: f64,
@@ -106,12 +110,18 @@ impl Forecaster {
             let draft_size = self.fitting(model, config, needed, draft)?;
             let name = draft.located.name.clone();
             let rate = self.rate(size, Some(draft_size));
-            Some(DraftForecast { name, is_head: draft.is_head(), rate })
+            Some(DraftForecast { name, is_head: draft.is_head(), is_own: false, rate })
+        };
+        let own = || {
+            let head = own_head_of(&model.located.spec, config)?;
+            let draft_size = of_head(&head.config, head.kind()?, config.tied_head, FOUR_BITS);
+            let rate = self.rate(size, Some(draft_size));
+            Some(DraftForecast { name: head.name, is_head: true, is_own: true, rate })
         };
         let mut drafts: Vec<DraftForecast> = match model.located.store {
             Store::Bundled => bundled_drafts().iter().filter_map(forecast).collect(),
             _ if !engine.is_own() => Vec::new(),
-            _ => all.iter().filter_map(forecast).collect(),
+            _ => all.iter().filter_map(forecast).chain(own()).collect(),
         };
         drafts.sort_by(|a, b| b.rate.total_cmp(&a.rate));
         Some(Forecast { needed, memory, plain: Some(self.rate(size, None)), drafts })
@@ -131,7 +141,7 @@ impl Forecaster {
                     ..DraftSize::NOTHING
                 };
                 let rate = self.rate(size, Some(draft));
-                vec![DraftForecast { name: id.to_string(), is_head: false, rate }]
+                vec![DraftForecast { name: id.to_string(), is_head: false, is_own: false, rate }]
             }
         };
         // A twentieth for what is computed with the weights.
