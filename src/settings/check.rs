@@ -1,7 +1,7 @@
 //! Checks across settings: the strategy they lead to, contradictions, flags without effect. Must
 //! never open a model.
 
-use super::{HeadChoice, SetBy, Settings};
+use super::{HeadChoice, ScoredTokens, SetBy, Settings};
 use crate::plan::{DeviceChoice, DrafterId, GpuLayers, Setting, Strategy};
 
 impl Settings {
@@ -121,7 +121,10 @@ impl Settings {
             // may be that of a DFlash drafter.
             let suits_all = match key {
                 "draft" => self.draft == HeadChoice::None || kind == DrafterId::Dflash,
-                "draft_vocab" => kind == DrafterId::SmallModel,
+                "draft_vocab" => {
+                    let of_text = matches!(self.draft_vocab, Some(ScoredTokens::OfText(_)));
+                    kind == DrafterId::SmallModel && !of_text
+                }
                 "controls.blocks" => self.controls.blocks == Setting::Auto,
                 _ => false,
             };
@@ -239,6 +242,9 @@ mod tests {
         );
         assert_eq!(told(&[HEAD, strategy("pld"), ("--blocks", "controls.blocks", "2")]).len(), 2);
         assert!(told(&[("--rest-text", "rest_text", "a.txt")])[0].contains("--strategy rest"));
+        let scored = |text| [SMALL, strategy("sps"), ("--draft-vocab", "draft_vocab", text)];
+        assert!(told(&scored("text:a.txt"))[0].contains("--strategy dovetail uses it"));
+        assert_eq!(told(&scored("9")), [""; 0]);
         assert!(
             told(&[strategy("pld"), ("--overlap", "overlap", "true")])[0].contains("--overlap")
         );

@@ -53,11 +53,11 @@ pub const KEYS: &[SettingKey] = {
             .what("Tokens that the draft scores")
             .default("the tokens a head was trained on; `auto` for a small model")
             .more(
-                "A number takes the tokens that the tokenizer merges first, `auto` a sixth of \
-                 the vocabulary, `text:FILE` the most frequent tokens of a text (at most as many \
-                 as `auto`). A small model on the CPU also scores the tokens of the conversation, \
-                 and `auto` takes an eighth of its vocabulary or as much as the conversation \
-                 needs.",
+                "A number takes the tokens that the tokenizer merges first, `auto` a sixth of the \
+                 vocabulary. `text:FILE` takes the most frequent tokens of a text, at most as many \
+                 as `auto`, for a head only. A small model on the CPU also scores the tokens of \
+                 the conversation; its `auto` is an eighth of its vocabulary, or more if the \
+                 conversation needs more.",
             )
             .flag(MODELS.flag("--draft-vocab", "N|auto|all|text:FILE"))
             .contender(&["draft-vocab"], SettingScope::Draft),
