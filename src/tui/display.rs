@@ -79,25 +79,20 @@ pub struct Display {
 impl Display {
     /// As the settings want it, before the size is known.
     pub fn new(settings: &Settings, colours: bool, keys: Keymap) -> Self {
-        let Settings { theme, layout, marks, vi, mouse, .. } = *settings;
-        let background = ThemeName::Dark;
-        let size = (80, 24);
-        let (focus, side, meters, fades) = (Focus::Input, None, false, None);
-        let marks = if marks { Marks::WhileNew } else { Marks::Never };
         Self {
-            size,
-            focus,
-            layout,
-            side,
-            meters,
-            theme,
-            background,
-            vi,
+            size: (80, 24),
+            focus: Focus::Input,
+            layout: settings.layout,
+            side: None,
+            meters: false,
+            theme: settings.theme,
+            background: ThemeName::Dark,
+            vi: settings.vi,
             colours,
-            marks,
-            fades,
+            marks: if settings.marks { Marks::WhileNew } else { Marks::Never },
+            fades: None,
             heat: false,
-            mouse,
+            mouse: settings.mouse,
             keys,
         }
     }
