@@ -63,14 +63,6 @@ fn wrong_flags_values_and_contradictions_exit_with_two_and_name_themselves() {
 }
 
 #[test]
-fn a_typo_in_the_settings_file_is_named_with_its_line() {
-    let home = Home::new();
-    home.write_settings("max_tokens = 20\n[sampler]\ntemprature = 0.5\n");
-    let words = ["settings.toml:3:1:", "did you mean `sampler.temperature`?"];
-    home.refuses(2, &["run", "hi"], &words);
-}
-
-#[test]
 fn an_error_tells_its_cause_once() {
     let home = Home::new();
     let folder = home.path().join("folder.toml");

@@ -58,18 +58,6 @@ fn controls_act_in_the_middle_of_an_answer() {
 }
 
 #[test]
-fn a_strategy_is_picked_in_the_middle_of_an_answer() {
-    let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
-    chat.type_until("\x1bOQ", "meters · dovetail");
-    chat.type_until("Go\r", "● answering");
-    chat.type_until("\x10", "strategies · the text is always the same");
-    chat.wait_for("needs a text to draft from");
-    chat.type_until("j\r", "meters · pld");
-    chat.type_until("/strategy rest\r", "rest needs a text to draft from");
-    chat.quit();
-}
-
-#[test]
 fn rounds_are_paused_and_stepped() {
     let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
     // Before there is an answer, there is nothing to pause.

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Color;
 
 use super::super::layout::areas;
-use super::{STORY, answering, check};
+use super::{STORY, answering, check, check_styles};
 use crate::decode::{Round, Timing};
 use crate::hardware::{GpuUsage, Usage};
 use crate::model::{ModelEngine, Traffic};
@@ -138,7 +138,8 @@ fn an_empty_tree_says_why() {
         shows(&mut state, &["Nothing guessed: ", words]);
     }
     type_keys(&mut state, "<f7>");
-    shows(&mut state, &["Nothing guessed: speculation is"]);
+    let off = ["Nothing guessed: speculation is", " plain decoding · ", "the text stays the same"];
+    shows(&mut state, &off);
 }
 
 #[test]
@@ -270,7 +271,7 @@ fn what_the_mouse_selects_stands_out() {
     ] {
         update(&mut state, ScreenEvent::Button(button, x, y), Duration::ZERO);
     }
-    check("selection_80", &mut state);
+    check_styles("selection_80", &drawn(&mut state));
 }
 
 #[test]

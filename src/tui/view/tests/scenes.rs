@@ -29,12 +29,10 @@ fn keys_lead_to_these_screens() {
         ("strategies_80", 80, 24, ANSWER, "<c-p><down>"),
         ("models_searching_80", 80, 24, ANSWER, "<esc><c-n>"),
         ("meters_80", 80, 24, ANSWER, "<f3>"),
-        ("plain_120", 120, 36, ANSWER, "<f2><f7>"),
         ("controls_80", 80, 24, ANSWER, "<f3>|<f4><tab><down><right>"),
         ("look_back_120", 120, 40, ANSWER, "<f5><f2><tab><left><left>"),
         // The words of the round that is looked at stand out.
         ("lit_80", 80, 24, ANSWER, "<f2><tab><left><left><left>"),
-        ("tree_80", 80, 24, LARGE_TREES, "<f2>"),
         ("tree_120", 120, 40, LARGE_TREES, "<f2><tab>"),
         ("tree_all_120", 120, 40, LARGE_TREES, "<f2><tab>|f<pgdn>"),
     ] {
@@ -84,9 +82,9 @@ fn answers_lead_to_these_screens() {
 
 #[test]
 fn without_a_theme() {
-    let mut state = answering(120, 40, 16);
+    let mut state = answering(120, 36, 16);
     state.display.theme = ThemeName::Mono;
-    check("mono_120", &mut state);
+    check_styles("mono_120", &drawn(&mut state));
 }
 
 #[test]
@@ -97,10 +95,13 @@ fn layouts() {
             state.display.layout = Some(layout);
             let name = format!("layout_{}_{width}", layout.name());
             check(&name, &mut state);
-            state.display.theme = ThemeName::Light;
-            check_styles(&format!("{name}_light"), &drawn(&mut state));
         }
     }
+    // The lab has every colour of the others.
+    let mut state = answering(120, 36, 16);
+    state.display.layout = Some(Layout::Lab);
+    state.display.theme = ThemeName::Light;
+    check_styles("layout_lab_120_light", &drawn(&mut state));
 }
 
 #[test]
