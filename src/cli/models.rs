@@ -18,7 +18,7 @@ use crate::library::{
 use crate::model::ModelEngine;
 use crate::model::head::FusionKind;
 use crate::printable::{json_line, printable_line, shell_word};
-use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit};
+use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit, estimate};
 
 /// A model with what to expect of it.
 struct Expected<'a> {
@@ -99,8 +99,8 @@ fn list(
             bytes(model.located.bytes),
             cell(&kind),
             forecast.map_or("", |forecast| fit(forecast.memory)).to_owned(),
-            forecast.and_then(|forecast| forecast.plain).map_or_else(String::new, rate),
-            best.map_or_else(String::new, |best| rate(best.rate)),
+            forecast.and_then(|forecast| forecast.plain).map_or_else(String::new, estimate),
+            best.map_or_else(String::new, |best| estimate(best.rate)),
             best.map_or_else(String::new, |best| cell(&best.name)),
         ]
     };
@@ -203,14 +203,14 @@ fn details(expected: &Expected<'_>, forecaster: &Forecaster) -> String {
     let plain = match forecast.plain {
         Some(plain) => format!(
             "{} tokens per second, estimated with {} GB/s of memory bandwidth",
-            rate(plain),
+            estimate(plain),
             gb_s(forecaster)
         ),
         None => "not estimated: there is no room to repack its weights, so it is slow".into(),
     };
     row("plain", &plain);
     for draft in &forecast.drafts {
-        let rate = rate(draft.rate);
+        let rate = estimate(draft.rate);
         let command = command(located, draft);
         row("drafted", &format!("{rate} tokens per second, estimated: {command}"));
     }
@@ -302,11 +302,6 @@ fn fit(memory: MemoryFit) -> &'static str {
     }
 }
 
-/// Tokens a second in as many digits as an estimate is worth.
-fn rate(rate: f64) -> String {
-    if rate < 10.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
-}
-
 fn bytes(bytes: u64) -> String {
     let bytes = bytes as f64;
     match bytes {
@@ -333,7 +328,7 @@ mod tests {
             [bytes(9_400), bytes(98_000_000), bytes(4_081_004_224)],
             ["9 kB", "98 MB", "4.1 GB"]
         );
-        assert_eq!([rate(3.082), rate(41.6)], ["3.1", "42"]);
+        assert_eq!([3.082, 41.6].map(estimate), ["3.1", "42"]);
         assert_eq!([count(134_515_008), count(6_738_415_616)], ["134.5 M", "6.7 B"]);
     }
 }

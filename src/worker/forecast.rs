@@ -106,17 +106,18 @@ impl Forecaster {
         let memory = self.fit(needed);
         let size =
             TargetSize::dense(config.linear_weights(), grown(model, *pass_bytes), config.layers);
+        let with = |name: &str, is_head, is_own, draft_size| {
+            let rate = self.rate(size, Some(draft_size));
+            DraftForecast { name: name.to_owned(), is_head, is_own, rate }
+        };
         let forecast = |draft: &ModelEntry| {
             let draft_size = self.fitting(model, config, needed, draft)?;
-            let name = draft.located.name.clone();
-            let rate = self.rate(size, Some(draft_size));
-            Some(DraftForecast { name, is_head: draft.is_head(), is_own: false, rate })
+            Some(with(&draft.located.name, draft.is_head(), false, draft_size))
         };
         let own = || {
             let head = own_head_of(&model.located.spec, config)?;
             let draft_size = of_head(&head.config, head.kind()?, config.tied_head, FOUR_BITS);
-            let rate = self.rate(size, Some(draft_size));
-            Some(DraftForecast { name: head.name, is_head: true, is_own: true, rate })
+            Some(with(&head.name, true, true, draft_size))
         };
         let mut drafts: Vec<DraftForecast> = match model.located.store {
             Store::Bundled => bundled_drafts().iter().filter_map(forecast).collect(),
@@ -214,6 +215,11 @@ impl Forecaster {
         let space = SearchSpace::new(TreeOverrides::default(), draft);
         choose(&inputs, &Measured::default(), &space).expected
     }
+}
+
+/// Tokens per second in as many digits as an estimate is worth.
+pub fn estimate(rate: f64) -> String {
+    if rate < 10.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
 }
 
 /// Bytes of the KV cache of a context of the usual length, in 32-bit floats.

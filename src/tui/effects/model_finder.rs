@@ -15,7 +15,7 @@ use crate::plan::Throughput;
 use crate::settings::{HeadChoice, LOOKUP};
 use crate::tui::actions::ModelPart;
 use crate::tui::models::{ModelRow, pair_models};
-use crate::worker::{Forecast, Forecaster, MemoryFit, ModelChoice};
+use crate::worker::{Forecast, Forecaster, MemoryFit, ModelChoice, estimate};
 
 /// Pairs of the catalogue that are offered: few enough to choose from.
 const OFFERED: usize = 3;
@@ -225,8 +225,8 @@ fn to_download(pair: &CataloguePair, title: &str, models: ModelChoice) -> ModelR
 
 /// Tokens per second of a target, plain and with its best draft.
 fn of_target(forecast: &Forecast) -> String {
-    let Some(plain) = forecast.plain.map(rate) else { return String::new() };
-    match forecast.drafts.first().map(|best| rate(best.rate)) {
+    let Some(plain) = forecast.plain.map(estimate) else { return String::new() };
+    match forecast.drafts.first().map(|best| estimate(best.rate)) {
         Some(best) if best != plain => format!("~{plain}–{best} tok/s"),
         _ => format!("~{plain} tok/s"),
     }
@@ -237,12 +237,7 @@ fn of_draft(forecast: &Forecast, draft: &ModelEntry) -> String {
     let is_it = |name: &str| draft.located.names().any(|own| own == name);
     let found =
         forecast.drafts.iter().find(|known| known.is_head == draft.is_head() && is_it(&known.name));
-    found.map_or_else(String::new, |known| format!("~{} tok/s", rate(known.rate)))
-}
-
-/// In as many digits as an estimate is worth.
-fn rate(rate: f64) -> String {
-    if rate < 10.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
+    found.map_or_else(String::new, |known| format!("~{} tok/s", estimate(known.rate)))
 }
 
 /// Whether `model` can draft for `target`: a head of its sizes, or a model of the same vocabulary
