@@ -60,10 +60,26 @@ impl ContextUsage {
         all.into_iter().find(|words| words.chars().count() <= width)
     }
 
+    /// That the prompt does not fit: a message, or an answer that was to continue.
+    pub fn excess(self, goes_on: bool) -> String {
+        let Self { used, holds, .. } = self;
+        match goes_on {
+            true => format!(
+                "The conversation has {used} tokens, and the context holds {holds}: the answer has \
+                 no room to continue."
+            ),
+            false => format!(
+                "With this message the conversation has {used} tokens, and the context holds \
+                 {holds}."
+            ),
+        }
+    }
+
     /// What to do about a prompt that does not fit: a message, or an answer that `key` was to go
     /// on with.
     pub fn refusal(self, key: Option<String>) -> String {
-        let Self { used, holds, most, .. } = self;
+        let Self { holds, most, .. } = self;
+        let excess = self.excess(key.is_some());
         let back = "and bring this conversation back with /load.";
         let grow = match most {
             _ if !self.can_grow() => format!("This model has room for {holds} tokens at most."),
@@ -94,20 +110,10 @@ impl ContextUsage {
                 ),
                 new.to_string(),
             ),
-            (None, None) => (
-                format!(
-                    "With this message the conversation has {used} tokens, and the context holds \
-                     {holds}. {returned}"
-                ),
-                make_room("send it again"),
-            ),
-            (None, Some(key)) => (
-                format!(
-                    "The conversation has {used} tokens, and the context holds {holds}: the answer \
-                     has no room to continue. Nothing is lost."
-                ),
-                make_room(&format!("press {key} again")),
-            ),
+            (None, None) => (format!("{excess} {returned}"), make_room("send it again")),
+            (None, Some(key)) => {
+                (format!("{excess} Nothing is lost."), make_room(&format!("press {key} again")))
+            }
         };
         format!("{what}\n\n{room}\n{grow}")
     }

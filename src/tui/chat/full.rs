@@ -209,17 +209,8 @@ pub(crate) fn not_summarised(state: &mut ScreenState, error: &str) {
 /// By how much the context is too small, and what can be done.
 pub(crate) fn page(state: &ScreenState, selected: usize, columns: u16, styles: &Styles) -> Page {
     let mut rows = Vec::new();
-    if let Some(ContextUsage { used, holds, .. }) = state.chat.refused {
-        let words = if state.chat.goes_on {
-            format!(
-                "The conversation has {used} tokens, and the context holds {holds}: the answer has \
-                 no room to continue."
-            )
-        } else {
-            format!(
-                "With this message the conversation has {used} tokens; the context holds {holds}."
-            )
-        };
+    if let Some(context) = state.chat.refused {
+        let words = context.excess(state.chat.goes_on);
         rows.extend(wrapped(&words, columns, styles.text));
         rows.push(Line::default());
     }
