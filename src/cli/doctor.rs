@@ -14,7 +14,6 @@ use super::output::stdout;
 use super::threads::compute_threads;
 use crate::bench::TableStyle;
 use crate::bench::quality::{self, QualityOptions};
-use crate::chat::{Message, Role};
 use crate::draft::Depths;
 use crate::hardware::{Adapter, Machine};
 use crate::kernels::{Format, KvFormat, Storage};
@@ -26,7 +25,7 @@ use crate::messages;
 use crate::plan::{Obstacle, Strategy, best_adapter};
 use crate::printable::printable_line;
 use crate::settings::{self, Settings};
-use crate::worker::{Backend, Event, Job, Ready};
+use crate::worker::{Backend, Event, Ready};
 
 /// Prints the report. The machine is described even when the models cannot be loaded.
 pub fn doctor(args: &DoctorArgs) -> CommandResult {
@@ -350,14 +349,7 @@ fn traffic(loaded: LoadedModels, settings: &Settings) -> String {
     let generation = 1;
     let controls = backend::controls(settings);
     controls.update(|controls| controls.generation = generation);
-    let messages = vec![Message::new(Role::User, "Tell me a story.".to_owned())];
-    let job = Job {
-        generation,
-        messages,
-        max_tokens: SAMPLE,
-        thinking: settings.thinking,
-        ..Job::default()
-    };
+    let job = backend::job(settings, "Tell me a story.", generation, SAMPLE);
     let mut words = String::new();
     backend.answer(&job, &controls, &mut |event| {
         match event {
