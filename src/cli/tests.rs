@@ -8,10 +8,10 @@ use clap::{Command, CommandFactory, Parser};
 use super::args::Cli;
 use crate::guide::{TOPICS, Topic};
 use crate::model::{ARCHITECTURES, CANDLE_CHECKPOINTS};
-use crate::plan::Strategy;
+use crate::plan::{DrafterId, STRATEGIES, Strategy};
 use crate::settings::{KEYS, SettingKey};
 use crate::tui::commands::{Action, COMMANDS};
-use crate::tui::keymap::{self, BINDINGS};
+use crate::tui::keymap::{self, BINDINGS, Keymap, Scope};
 
 /// The README and the pages of the guide.
 fn texts() -> Vec<&'static str> {
@@ -150,6 +150,41 @@ fn candle_architectures() -> String {
     table
 }
 
+/// The keys in force unless the settings change them, and the names by which they do.
+fn keys() -> String {
+    let code = |words: &[String]| {
+        words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" ")
+    };
+    let mut table =
+        String::from("| Where | Key | What it does | In `[keys]` |\n|---|---|---|---|\n");
+    for scope in Scope::ALL {
+        for row in keymap::help(&Keymap::default(), scope) {
+            let names: Vec<String> = row.names.iter().map(ToString::to_string).collect();
+            let keys = code(&row.keys);
+            table +=
+                &format!("| {} | {keys} | {} | {} |\n", scope.title(), row.words, code(&names));
+        }
+    }
+    table
+}
+
+fn strategies() -> String {
+    let mut table = String::from("| Name | What it does | Needs | From |\n|---|---|---|---|\n");
+    for Strategy { name, summary, origin, draft, gpu_layers, streamed, .. } in STRATEGIES {
+        let needs = match draft {
+            DrafterId::Head if *gpu_layers => "a draft head and a GPU",
+            _ if *gpu_layers || *streamed => "a GPU",
+            DrafterId::Head => "a draft head",
+            DrafterId::Dflash => "a DFlash drafter",
+            DrafterId::SmallModel => "a small model",
+            DrafterId::Retrieval => "a text (`--rest-text`)",
+            _ => "",
+        };
+        table += &format!("| `{name}` | {summary} | {needs} | {origin} |\n");
+    }
+    table
+}
+
 /// The page with `table` in the place of the one that has the same head.
 fn with_table(page: &str, table: &str) -> Option<String> {
     let head = table.lines().next()?;
@@ -165,10 +200,10 @@ fn the_tables_of_the_guide_are_those_of_the_code() {
     let rewrite = std::env::var_os("UPDATE_GUIDE").is_some();
     for (name, table) in [
         ("settings", settings()),
-        ("keys", keymap::markdown_table()),
+        ("keys", keys()),
         ("architectures", architectures()),
         ("architectures", candle_architectures()),
-        ("strategies", Strategy::markdown_table()),
+        ("strategies", strategies()),
     ] {
         let path = folder.join(format!("{name}.md"));
         let page = std::fs::read_to_string(&path).unwrap();

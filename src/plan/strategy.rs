@@ -207,25 +207,6 @@ pub const STRATEGIES: &[Strategy] = &[
 ];
 
 impl Strategy {
-    /// What it needs in addition to the target; empty if nothing.
-    pub fn needs(&self) -> &'static str {
-        match self.draft {
-            DrafterId::Head if self.gpu_layers => "a draft head and a GPU",
-            _ if self.gpu_layers || self.streamed => "a GPU",
-            drafter => drafter.needs(),
-        }
-    }
-
-    /// The table of the guide.
-    pub fn markdown_table() -> String {
-        let mut table = String::from("| Name | What it does | Needs | From |\n|---|---|---|---|\n");
-        for row in STRATEGIES {
-            let Self { name, summary, origin, .. } = row;
-            table += &format!("| `{name}` | {summary} | {} | {origin} |\n", row.needs());
-        }
-        table
-    }
-
     /// The strategy with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         STRATEGIES.iter().find(|strategy| strategy.name == name)

@@ -1,4 +1,4 @@
-//! The drafters: one table of their names and needs. It must not depend on a drafter.
+//! The drafters: one table of their names. It must not depend on a drafter.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,22 +39,22 @@ pub enum DrafterId {
 }
 
 impl DrafterId {
-    /// Every drafter in the order of its variants, with its name and what it needs.
-    const ROWS: [(Self, &'static str, &'static str); 14] = [
-        (Self::Head, "head", "a draft head"),
-        (Self::Dflash, "dflash", "a DFlash drafter"),
-        (Self::SmallModel, "small model", "a small model"),
-        (Self::Lookup, "lookup", ""),
-        (Self::Retrieval, "retrieval", "a text (`--rest-text`)"),
-        (Self::Lookahead, "lookahead", ""),
-        (Self::Suffix, "suffix", ""),
-        (Self::Recycling, "recycling", ""),
-        (Self::History, "earlier chats", ""),
-        (Self::Ngram, "n-gram table", ""),
-        (Self::Context, "context", ""),
-        (Self::Auto, "auto", ""),
-        (Self::None, "none", ""),
-        (Self::Mtp, "mtp", ""),
+    /// Every drafter in the order of its variants, with its name.
+    const ROWS: [(Self, &'static str); 14] = [
+        (Self::Head, "head"),
+        (Self::Dflash, "dflash"),
+        (Self::SmallModel, "small model"),
+        (Self::Lookup, "lookup"),
+        (Self::Retrieval, "retrieval"),
+        (Self::Lookahead, "lookahead"),
+        (Self::Suffix, "suffix"),
+        (Self::Recycling, "recycling"),
+        (Self::History, "earlier chats"),
+        (Self::Ngram, "n-gram table"),
+        (Self::Context, "context"),
+        (Self::Auto, "auto"),
+        (Self::None, "none"),
+        (Self::Mtp, "mtp"),
     ];
 
     /// Every drafter.
@@ -65,11 +65,6 @@ impl DrafterId {
     /// Its name for display.
     pub const fn name(self) -> &'static str {
         Self::ROWS[self as usize].1
-    }
-
-    /// What it needs in addition to the target; empty if nothing.
-    pub const fn needs(self) -> &'static str {
-        Self::ROWS[self as usize].2
     }
 
     /// Whether it is a model, which takes time to draft and has weights to place.

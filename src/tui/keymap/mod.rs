@@ -1,9 +1,6 @@
 //! Every key of the program: one table for dispatch, the hints line, the help and the guide, and
 //! what the settings change of it.
 
-#[cfg(test)]
-use std::fmt::Display;
-
 mod groups;
 mod in_force;
 mod lookup;
@@ -92,28 +89,6 @@ pub struct Binding {
     pub hint: (u8, &'static str),
     /// Its place among the keys that a beginner needs, from 1 on; 0 is none.
     pub first: u8,
-}
-
-#[cfg(test)]
-fn code<T: Display>(words: &[T]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" ")
-}
-
-/// The table of the guide: the keys that are in force unless the settings change them, and the
-/// names by which they do.
-#[cfg(test)]
-pub fn markdown_table() -> String {
-    let mut table =
-        String::from("| Where | Key | What it does | In `[keys]` |\n|---|---|---|---|\n");
-    for scope in Scope::ALL {
-        for row in help(&Keymap::default(), scope) {
-            let title = scope.title();
-            let keys = code(&row.keys);
-            let names = code(&row.names);
-            table += &format!("| {title} | {keys} | {} | {names} |\n", row.words);
-        }
-    }
-    table
 }
 
 #[cfg(test)]
