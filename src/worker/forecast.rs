@@ -1,7 +1,7 @@
 //! What to expect of a model before it is loaded: whether it fits in memory, how fast it should be
 //! alone, and how fast with the drafts on this machine. These are estimates of the cost model
 //! (method.md, Cost model) from headers, the machine's description and its measured memory
-//! bandwidth. It must never read the weights of a model.
+//! bandwidth. It must never load a model.
 
 use crate::hardware::{Machine, Memory};
 use crate::kernels::{KvCache, KvFormat, Pool, Roofline};
