@@ -4,8 +4,6 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use candle_core::DType;
-
 use super::folder::{Folder, json};
 use super::hub::{DownloadProgress, Hub};
 use super::open::FETCH_ALL;
@@ -14,7 +12,7 @@ use super::published_dflash::open_published;
 use super::safetensors::Tensors;
 use super::{LibraryError, Spec, TargetFiles, bundled, gguf};
 use crate::kernels::Format;
-use crate::model::head::{FusionKind, HeadConfig, TensorSource};
+use crate::model::head::{FusionKind, HeadConfig, TensorSource, stored_as};
 use crate::model::{Config, DflashConfig, WeightSource};
 
 /// A draft head, ready to be built.
@@ -25,6 +23,8 @@ pub struct HeadFiles {
     pub tensors: Box<dyn TensorSource + Send>,
     /// Those of an assistant.
     pub weights: Option<Box<dyn WeightSource + Send>>,
+    /// The format of most of its weights.
+    pub stored: Format,
     /// File or folder, for messages.
     pub name: String,
 }
@@ -34,27 +34,14 @@ impl HeadFiles {
     pub fn in_target(target: &TargetFiles) -> Option<Self> {
         let config = target.mtp.clone()?;
         let name = format!("the MTP head of {}", target.name);
-        Some(Self { config, tensors: Box::new(HashMap::new()), weights: None, name })
+        let stored = config.format()?;
+        Some(Self { config, tensors: Box::new(HashMap::new()), weights: None, stored, name })
     }
 
     /// What kind of head it is; `None` if it is none.
     pub fn kind(&self) -> Option<FusionKind> {
         let of_tensors = || FusionKind::of(self.tensors.names().iter().map(String::as_str));
         self.config.kind().or_else(of_tensors)
-    }
-
-    /// The format of its weights, taken from one of its norms, which are short.
-    pub fn stored(&self) -> Format {
-        if let Some(format) = self.config.format() {
-            return format;
-        }
-        let names = self.tensors.names();
-        let norm = names.iter().find(|name| name.ends_with("norm.weight"));
-        match norm.and_then(|name| self.tensors.tensor(name).ok()).map(|norm| norm.dtype()) {
-            Some(DType::F32) => Format::F32,
-            Some(DType::BF16) => Format::BF16,
-            _ => Format::F16,
-        }
     }
 }
 
@@ -164,5 +151,9 @@ pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     }
     let kind = kind.unwrap_or(FusionKind::Eagle);
     let config = HeadConfig::of_kind(&settings, kind).map_err(LibraryError::config(file.name()))?;
-    Ok(HeadFiles { config, tensors, weights: None, name: folder.name() })
+    // Its smallest matrix.
+    let keys = names.iter().find(|name| name.ends_with("k_proj.weight"));
+    let stored = keys.and_then(|name| tensors.tensor(name).ok()).map(|keys| keys.dtype());
+    let stored = stored.map_or(Format::F16, stored_as);
+    Ok(HeadFiles { config, tensors, weights: None, stored, name: folder.name() })
 }

@@ -15,7 +15,7 @@ use super::blob::{Blob, identity_of};
 use super::folder::Folder;
 use super::{LibraryError, Weight};
 use crate::kernels::Format;
-use crate::model::head::{TensorSource, q4_1_values};
+use crate::model::head::TensorSource;
 use crate::model::{RawTensor, WeightSource};
 
 /// Far above the header of any published shard (about 100 KB).
@@ -188,10 +188,12 @@ impl TensorSource for Tensors {
         let Some(entry) = self.tensors.get(name) else {
             return Err(candle_core::Error::CannotFindTensor { path: name.to_owned() }.bt());
         };
+        let bytes = self.bytes(entry);
         let dtype = match entry.element {
             ElementKind::Weight(Format::Q4_1) => {
-                let values = q4_1_values(self.bytes(entry));
-                return Tensor::from_vec(values, entry.shape.as_slice(), &Device::Cpu);
+                let rows = rows_in(&entry.shape);
+                let shape = [rows, bytes.len() / rows.max(1)];
+                return Tensor::from_raw_buffer(bytes, DType::U8, &shape, &Device::Cpu);
             }
             ElementKind::Weight(Format::F16) => DType::F16,
             ElementKind::Weight(Format::BF16) => DType::BF16,
@@ -199,7 +201,7 @@ impl TensorSource for Tensors {
             ElementKind::TokenId => DType::I64,
             ElementKind::Flag | ElementKind::Fp4Codes | ElementKind::Fp4Scales => DType::U8,
         };
-        Tensor::from_raw_buffer(self.bytes(entry), dtype, &entry.shape, &Device::Cpu)
+        Tensor::from_raw_buffer(bytes, dtype, &entry.shape, &Device::Cpu)
     }
 }
 
@@ -316,6 +318,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::kernels::expand_row;
     use proptest::prelude::*;
     use safetensors::tensor::{Dtype, TensorView, serialize};
     use serde_json::json;
@@ -387,12 +390,12 @@ mod tests {
             bytes.extend([0x30; 16]);
         }
         let all = open_bytes(&bytes).unwrap();
-        let weights = TensorSource::tensor(&all, "w").unwrap();
-        let weights = weights.to_dtype(DType::F32).unwrap().to_vec2::<f32>().unwrap();
-        assert_eq!(
-            [weights[0][0], weights[0][31], weights[1][15], weights[1][16]],
-            [-2.0, 1.0, -2.0, -0.5]
-        );
+        let blocks = TensorSource::tensor(&all, "w").unwrap().to_vec2::<u8>().unwrap();
+        let raw = WeightSource::tensor(&all, "w").unwrap();
+        assert_eq!((raw.format, &raw.bytes[..]), (Format::Q4_1, &blocks.concat()[..]));
+        let mut second = [0.0; 32];
+        expand_row(Format::Q4_1, &blocks[1], &mut second);
+        assert_eq!([second[15], second[16]], [-2.0, -0.5]);
     }
 
     #[test]

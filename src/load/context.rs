@@ -225,7 +225,7 @@ impl<'a> LoadContext<'a> {
 
     /// Bytes per weight of a head there.
     pub(super) fn head_weight(&self, head: &HeadFiles, on_gpu: bool) -> f64 {
-        sizes::head_weight(self.draft_precision(on_gpu), head.stored(), on_gpu)
+        sizes::head_weight(self.draft_precision(on_gpu), head.stored, on_gpu)
     }
 
     /// The weights of a small model there.

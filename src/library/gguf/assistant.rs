@@ -8,6 +8,7 @@ use super::config::config_as;
 use super::file::{GgufFile, TensorEntry};
 use super::names::Named;
 use super::{GgufTensors, read};
+use crate::kernels::Format;
 use crate::library::{HeadFiles, LibraryError};
 use crate::model::head::{AssistantConfig, HeadConfig};
 use crate::model::{ArchitectureRow, Family, RopeLayout};
@@ -34,11 +35,13 @@ pub(in crate::library) fn open_assistant(path: &Path) -> Result<Option<HeadFiles
     let file = read(path)?;
     let Some(config) = config(&file)? else { return Ok(None) };
     let name = file.name().to_owned();
+    let stored = config.format().unwrap_or(Format::F16);
     let weights = GgufTensors::new(file, &ASSISTANT, &config.body, None)?;
     Ok(Some(HeadFiles {
         config,
         tensors: Box::new(HashMap::new()),
         weights: Some(Box::new(weights)),
+        stored,
         name,
     }))
 }

@@ -187,12 +187,6 @@ impl NormWeights {
 }
 
 impl<M> Dense<M> {
-    /// The gated MLP without biases, as in Llama.
-    pub(in crate::model) fn gated(gate: M, up: M, down: M) -> Self {
-        let (gate, inner_norm) = (Some(gate), None);
-        Self { gate, up, down, gate_bias: None, up_bias: None, down_bias: None, inner_norm }
-    }
-
     fn matrices(&self) -> impl Iterator<Item = &M> {
         self.gate.iter().chain([&self.up, &self.down])
     }

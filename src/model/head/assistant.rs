@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::backend::{by_head, feature_of};
 use super::draft_vocab::ranked;
-use super::mtp::scored_rows;
+use super::pack::{called, scored_rows};
 use super::{
-    Candidates, DraftPrecision, DraftVocabulary, HeadBackend, HeadConfig, HeadError, HeadRequest,
-    Misfit, Pairs, TREE_ROWS,
+    Candidates, DraftVocabulary, HeadBackend, HeadConfig, HeadError, HeadRequest, Misfit, Pairs,
+    TREE_ROWS,
 };
 use crate::kernels::{Format, KvCache, Matrix, Pool, TreeMask};
 use crate::model::cpu::layer::{Layer, NormWeights};
@@ -94,7 +94,6 @@ fn over_caches(body: &Config) -> Config {
 pub struct AssistantHead {
     config: Config,
     target_hidden: usize,
-    precision: DraftPrecision,
     pool: Arc<Pool>,
     pre: Matrix,
     post: Matrix,
@@ -129,7 +128,7 @@ impl AssistantHead {
         let [h, target_hidden] = [config.hidden, shared.embedding.inputs()];
         let layer = |layer| {
             let name = |part: &str| layer_name(layer - CACHES, part);
-            packer.layer_of(&config, layer, &name)
+            packer.layer_of(&config, layer, h, &name)
         };
         let layers = (CACHES..config.layers).map(layer).collect::<Result<_, _>>()?;
         let table = packer.matrix(EMBEDDING, [config.vocab, h], None)?;
@@ -153,7 +152,6 @@ impl AssistantHead {
             cache,
             config,
             target_hidden,
-            precision,
             pool: Arc::clone(pool),
             root: (0, Vec::new()),
             handed_on: Vec::new(),
@@ -198,10 +196,7 @@ impl AssistantHead {
 
 impl HeadBackend for AssistantHead {
     fn describe(&self) -> String {
-        match self.precision.bits() {
-            Some(bits) => format!("{bits} on CPU"),
-            None => format!("{} on CPU", self.pre.format()),
-        }
+        format!("{} on CPU", called(self.pre.format()))
     }
 
     fn extend(&mut self, start: usize, pairs: Pairs<'_>, _: usize) -> Result<(), HeadError> {

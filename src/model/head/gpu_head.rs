@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use super::backend::{FeatureOrigin, by_head, feature_of};
 use super::gpu_fusion::GpuFusion;
-use super::mtp;
-use super::pack::{self, Encoded, HeadPacker, PackedFusion, bytes_in};
+use super::pack::{self, bytes_in};
 use super::shared_tables::rows_of;
 use super::{
-    Candidates, DraftPrecision, DraftVocabulary, FusionKind, HeadBackend, HeadConfig, HeadError,
-    HeadRequest, Pairs, TREE_ROWS,
+    Candidates, DraftPrecision, DraftVocabulary, HeadBackend, HeadConfig, HeadError, HeadRequest,
+    Pairs, TREE_ROWS,
 };
 use crate::kernels::{Format, Matrix, Pool, TreeMask};
 use crate::model::TrafficMeter;
-use crate::model::cpu::layer::Layer;
 use crate::model::gpu::{
     BlockShape, Gpu, GpuBlocks, GpuBuffer, GpuError, GpuMatrix, PassRecorder, PassRows, Scores,
     UploadError, bytes_of, bytes_of_words, encoder, floats_of,
@@ -27,7 +25,6 @@ const ROWS: usize = 32;
 /// A head on a GPU with its caches.
 pub struct GpuHead {
     gpu: Arc<Gpu>,
-    precision: DraftPrecision,
     hidden: usize,
     capacity: usize,
     blocks: GpuBlocks,
@@ -95,23 +92,21 @@ impl GpuHead {
         let shape = BlockShape { rows: ROWS, capacity, slots, kv };
         let mut blocks = GpuBlocks::new(gpu, config, config.layers, shape)?;
         let sources = gpu.buffer(4 * ((1 + TREE_ROWS) * config.hidden) as u64)?;
-        let GpuParts { fusion, layers, embedding, lm_head } = match weights.kind() {
-            FusionKind::Mtp => GpuParts::in_target(gpu, request)?,
-            _ => GpuParts::new(gpu, request)?,
-        };
+        let narrowed = request.narrowed()?;
+        let mut progress = |_| {};
+        let mut packer = encoder(gpu, &narrowed, pool, 0, &mut progress);
+        let (fusion, layers) = pack::parts(&mut packer, request, 0)?;
+        let [embedding, lm_head] = pack::tables(request, 0)?;
         let fusion = GpuFusion::new(&weights.config, fusion, &blocks, &sources, ROWS)?;
         for layer in &layers {
             let matrices = layer.matrices().into_iter().cloned().collect();
             blocks.push(layer, matrices, fusion.attention_input())?;
         }
-        let lm_head = match lm_head {
-            Some(own) => own,
-            None => upload_table(gpu, &shared.lm_head, precision, pool)?,
-        };
+        let lm_head = lm_head.as_ref().unwrap_or(&shared.lm_head);
+        let lm_head = upload_table(gpu, lm_head, precision, pool)?;
         Ok(Self {
             scores: Scores::new(&blocks, lm_head, fusion.scored_norm.as_deref(), ROWS)?,
             gpu: Arc::clone(gpu),
-            precision,
             hidden: config.hidden,
             capacity,
             fusion,
@@ -165,47 +160,10 @@ impl GpuHead {
     }
 }
 
-/// A head's own weights.
-struct GpuParts {
-    fusion: PackedFusion<GpuMatrix>,
-    layers: Vec<Layer<GpuMatrix>>,
-    /// `None` if it is the target's.
-    embedding: Option<Matrix>,
-    /// `None` if it is the target's.
-    lm_head: Option<GpuMatrix>,
-}
-
-impl GpuParts {
-    fn new(gpu: &Gpu, request: &HeadRequest<'_>) -> Result<Self, HeadError> {
-        let &HeadRequest { weights, shared, ref pool, precision, .. } = request;
-        let make = |encoded: &Encoded| upload(gpu, encoded, pool);
-        let packer = HeadPacker { precision, make: &make };
-        Ok(Self {
-            fusion: packer.fusion(weights)?,
-            layers: packer.layers(weights)?,
-            embedding: pack::embedding(weights, pool)?,
-            lm_head: weights.own_lm_head(shared)?.map(|own| packer.matrix(&own)).transpose()?,
-        })
-    }
-
-    /// Those of a head in its target's file.
-    fn in_target(gpu: &Gpu, request: &HeadRequest<'_>) -> Result<Self, HeadError> {
-        let &HeadRequest { ref pool, precision, .. } = request;
-        let narrowed = request.narrowed()?;
-        let mut progress = |_| {};
-        let mut packer = encoder(gpu, &narrowed, pool, 0, &mut progress);
-        let (fusion, layer) = mtp::block_of(&mut packer, request, 0)?;
-        let [embedding, lm_head] = mtp::tables(request, 0)?;
-        let lm_head = lm_head.map(|own| upload_table(gpu, &own, precision, pool)).transpose()?;
-        Ok(Self { fusion, layers: vec![layer], embedding, lm_head })
-    }
-}
-
 impl HeadBackend for GpuHead {
     fn describe(&self) -> String {
-        let stored = || self.blocks.format().map(|format| format.to_string());
-        let bits = self.precision.bits().map(str::to_owned).or_else(stored).unwrap_or_default();
-        format!("{bits} on {}", self.gpu.name())
+        let format = self.blocks.format().map(pack::called).unwrap_or_default();
+        format!("{format} on {}", self.gpu.name())
     }
 
     fn open(&mut self, first: u32) -> Result<bool, HeadError> {
@@ -298,16 +256,6 @@ impl HeadBackend for GpuHead {
     fn traffic(&self) -> Option<TrafficMeter> {
         Some(self.gpu.traffic_meter())
     }
-}
-
-fn upload(gpu: &Gpu, encoded: &Encoded, pool: &Pool) -> Result<GpuMatrix, HeadError> {
-    let &Encoded { format, outputs, inputs, ref bytes } = encoded;
-    let row = bytes.len() / outputs.max(1);
-    let mut fill = |rows: std::ops::Range<usize>, file: &mut Vec<u8>| {
-        file.extend_from_slice(&bytes[rows.start * row..rows.end * row]);
-        Ok(())
-    };
-    Ok(GpuMatrix::encode(gpu, format, [outputs, inputs], pool, &mut fill)?)
 }
 
 /// A table in this precision, a few rows at a time.

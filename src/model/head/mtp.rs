@@ -1,12 +1,9 @@
 //! A head in its target's own file (method.md, MTP heads): a fusion of embedding and hidden row,
 //! and one decoder block of the target's kind. It must not depend on passes or on files.
 
-use candle_core::{Device, Tensor};
-
-use super::pack::{PackedFusion, encoded, on_cpu};
-use super::shared_tables::rows_of;
-use super::{DraftPrecision, DraftVocabulary, HeadConfig, HeadError, HeadRequest};
-use crate::kernels::{Format, Matrix, Pool};
+use super::pack::PackedFusion;
+use super::{HeadConfig, HeadError, HeadRequest};
+use crate::kernels::{Format, Matrix};
 use crate::model::cpu::layer::{Layer, NormWeights};
 use crate::model::cpu::packer::Packer;
 use crate::model::weights::NORM;
@@ -84,44 +81,8 @@ pub(super) fn block_of<M>(
         state_norm: norm(packer, &own("pre_fc_norm_hidden"))?,
         norm: norm(packer, if has_norm { &head_norm } else { NORM })?,
     };
-    let layer = packer.layer_of(config, 0, &|part| own(&format!("layers.0.{part}")))?;
+    let layer = packer.layer_of(config, 0, h, &|part| own(&format!("layers.0.{part}")))?;
     Ok((PackedFusion::Mtp(Box::new(fusion)), layer))
-}
-
-/// Its own embedding and LM head in main memory, or the scored rows of the target's.
-pub(super) fn tables(
-    request: &HeadRequest<'_>,
-    block: usize,
-) -> Result<[Option<Matrix>; 2], HeadError> {
-    let &HeadRequest { weights, shared, ref pool, precision, .. } = request;
-    let narrowed = request.narrowed()?;
-    let mut progress = |_| {};
-    let mut packer = Packer::new(&narrowed, pool, 0, &mut progress);
-    let shape = [weights.config.body.vocab, weights.config.body.hidden];
-    let mut table = |part: &str| -> Result<Option<Matrix>, HeadError> {
-        let name = MtpConfig::prefix(block) + part;
-        let has = request.tensors()?.tensor(&name).is_some();
-        Ok(has.then(|| packer.matrix(&name, shape, None)).transpose()?)
-    };
-    let embedding = table("embed_tokens.weight")?;
-    let mut lm_head = table("lm_head.weight")?;
-    if let Some(scored) = &weights.draft_vocab {
-        let all = lm_head.as_ref().unwrap_or(&shared.lm_head);
-        lm_head = Some(scored_rows(all, scored, pool, precision)?);
-    }
-    Ok([embedding, lm_head])
-}
-
-/// The rows of an LM head that score these tokens.
-pub(super) fn scored_rows(
-    lm_head: &Matrix,
-    scored: &DraftVocabulary,
-    pool: &Pool,
-    precision: DraftPrecision,
-) -> Result<Matrix, HeadError> {
-    let rows = rows_of(lm_head, scored.tokens());
-    let rows = Tensor::from_vec(rows, (scored.len(), lm_head.inputs()), &Device::Cpu)?;
-    on_cpu(pool, &encoded(&rows, precision)?)
 }
 
 impl From<WeightError> for HeadError {

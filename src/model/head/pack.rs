@@ -4,14 +4,18 @@
 use candle_core::{DType, Tensor};
 use half::{bf16, f16};
 
-use super::mtp::MtpFusion;
+use super::mtp::{MtpFusion, block_of};
+use super::shared_tables::rows_of;
 use super::weights::{
-    FC, FC_BIAS, HeadWeights, JOINED_TAP_NORM, NORM, QK, bias_name, block_name, qk_norm_name,
-    tap_norm,
+    EMBEDDING, FC, FC_BIAS, HeadWeights, JOINED_TAP_NORM, LM_HEAD, NORM, block_name, tap_norm,
 };
-use super::{Eagle3Config, FusionKind, HeadError, TapNorm};
+use super::{
+    DraftVocabulary, Eagle3Config, FusionKind, HeadError, HeadRequest, MtpConfig, TapNorm,
+};
 use crate::kernels::{Format, Matrix, Pool};
-use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, NormWeights};
+use crate::model::Narrowed;
+use crate::model::cpu::layer::{Layer, NormWeights};
+use crate::model::cpu::packer::Packer;
 
 /// How feature and token become the blocks' input, with matrices as a backend holds them; the rows
 /// of all of them are outputs.
@@ -90,142 +94,139 @@ impl DraftPrecision {
         let narrows = format.bytes_per_weight() < stored.bytes_per_weight();
         if narrows && inputs.is_multiple_of(format.block()) { format } else { stored }
     }
+}
 
-    /// Its name; `None` for what depends on the checkpoint.
-    pub(super) fn bits(self) -> Option<&'static str> {
-        match self {
-            Self::Four => Some("4 bits"),
-            Self::Eight => Some("8 bits"),
-            Self::Stored => None,
+/// The name of a head's format.
+pub(super) fn called(format: Format) -> &'static str {
+    match format {
+        Format::Q4_1 => "4 bits",
+        Format::Q8_0 => "8 bits",
+        other => other.name(),
+    }
+}
+
+/// The fusion and the blocks of a head, whose matrices `packer` makes of [`HeadRequest::tensors`];
+/// of several heads in a target's file, those of the one with this number.
+pub(super) fn parts<M>(
+    packer: &mut Packer<'_, M>,
+    request: &HeadRequest<'_>,
+    block: usize,
+) -> Result<(PackedFusion<M>, Vec<Layer<M>>), HeadError> {
+    let weights = request.weights;
+    if weights.kind() == FusionKind::Mtp {
+        let (fusion, layer) = block_of(packer, request, block)?;
+        return Ok((fusion, vec![layer]));
+    }
+    let fusion = fusion(packer, weights)?;
+    let layers = (0..weights.config.blocks()).map(|block| layer(packer, weights, block));
+    Ok((fusion, layers.collect::<Result<_, _>>()?))
+}
+
+fn fusion<M>(
+    packer: &mut Packer<'_, M>,
+    weights: &HeadWeights,
+) -> Result<PackedFusion<M>, HeadError> {
+    let h = weights.config.body.hidden;
+    let mut matrix = |name: &str, inputs: usize| packer.matrix(name, [h, inputs], None);
+    let vector = |name: &str| floats(weights.tensor(name)?);
+    let bias = weights.get(FC_BIAS).map(floats).transpose()?;
+    Ok(match (weights.kind(), &weights.config.eagle3) {
+        (FusionKind::Dgf, _) => PackedFusion::Dgf {
+            w_1: matrix("W_1", h)?,
+            w_2: matrix("W_2", h)?,
+            w_z: matrix("W_z", 2 * h)?,
+            norm: vector("input_layernorm.weight")?,
+        },
+        (FusionKind::Eagle3, Some(config)) => {
+            let each = || (0..config.tap_count()).map(|tap| vector(&tap_norm(tap)));
+            PackedFusion::Eagle3(Box::new(Eagle3Fusion {
+                config: config.clone(),
+                fc: matrix(FC, config.feature_width())?,
+                bias,
+                tap_norm: match config.tap_norm {
+                    None => None,
+                    Some(TapNorm::Each) => Some(each().collect::<Result<Vec<_>, _>>()?.concat()),
+                    Some(TapNorm::Joined) => Some(vector(JOINED_TAP_NORM)?),
+                },
+                embedding_norm: vector("midlayer.input_layernorm.weight")?,
+                state_norm: vector("midlayer.hidden_norm.weight")?,
+                norm: NormWeights::rms(vector(NORM)?),
+            }))
         }
-    }
+        _ => PackedFusion::Eagle { fc: matrix(FC, 2 * h)?, bias },
+    })
 }
 
-/// A matrix in the bytes of a file.
-pub(super) struct Encoded {
-    pub(super) format: Format,
-    pub(super) outputs: usize,
-    pub(super) inputs: usize,
-    pub(super) bytes: Vec<u8>,
+/// The block of this index.
+fn layer<M>(
+    packer: &mut Packer<'_, M>,
+    weights: &HeadWeights,
+    block: usize,
+) -> Result<Layer<M>, HeadError> {
+    let kind = weights.kind();
+    let at = block_name(kind, block);
+    let name = |part: &str| format!("{at}.{part}");
+    let mut body = weights.config.body.clone();
+    let h = body.hidden;
+    // The first block has no norm of its input, and EAGLE-3's applies only to the embedding.
+    body.block.input_norms = false;
+    let width = if kind.taps() { 2 * h } else { h };
+    let layer = packer.layer_of(&body, block, width, &name)?;
+    let has_norm = !kind.taps() && weights.get(&name("input_layernorm.weight")).is_some();
+    let norm = |part: &str| packer.norm(&body.block, &name(part), h);
+    Ok(Layer {
+        attention_norm: has_norm.then(|| norm("input_layernorm")).transpose()?,
+        mlp_norm: Some(norm("post_attention_layernorm")?),
+        ..layer
+    })
 }
 
-/// Packs tensors in one precision.
-pub(super) struct HeadPacker<'a, M = Matrix> {
-    pub(super) precision: DraftPrecision,
-    /// How a matrix is made.
-    pub(super) make: &'a dyn Fn(&Encoded) -> Result<M, HeadError>,
-}
-
-/// Packs a matrix for the CPU.
-pub(super) fn on_cpu(pool: &Pool, encoded: &Encoded) -> Result<Matrix, HeadError> {
-    let &Encoded { format, outputs, inputs, ref bytes } = encoded;
-    Matrix::pack(format, outputs, inputs, bytes, pool)
-        .map_err(|error| HeadError::Device(error.to_string()))
-}
-
-impl<M> HeadPacker<'_, M> {
-    pub(super) fn fusion(&self, weights: &HeadWeights) -> Result<PackedFusion<M>, HeadError> {
-        let transposed = |name: &str| self.matrix(&weights.tensor(name)?.t()?.contiguous()?);
-        let vector = |name: &str| floats(weights.tensor(name)?);
-        let bias = weights.get(FC_BIAS).map(floats).transpose()?;
-        Ok(match (weights.kind(), &weights.config.eagle3) {
-            (FusionKind::Dgf, _) => PackedFusion::Dgf {
-                w_1: transposed("W_1")?,
-                w_2: transposed("W_2")?,
-                w_z: transposed("W_z")?,
-                norm: vector("input_layernorm.weight")?,
-            },
-            (FusionKind::Eagle3, Some(config)) => {
-                let each = || (0..config.tap_count()).map(|tap| vector(&tap_norm(tap)));
-                PackedFusion::Eagle3(Box::new(Eagle3Fusion {
-                    config: config.clone(),
-                    fc: self.matrix(weights.tensor(FC)?)?,
-                    bias,
-                    tap_norm: match config.tap_norm {
-                        None => None,
-                        Some(TapNorm::Each) => {
-                            Some(each().collect::<Result<Vec<_>, _>>()?.concat())
-                        }
-                        Some(TapNorm::Joined) => Some(vector(JOINED_TAP_NORM)?),
-                    },
-                    embedding_norm: vector("midlayer.input_layernorm.weight")?,
-                    state_norm: vector("midlayer.hidden_norm.weight")?,
-                    norm: NormWeights::rms(vector(NORM)?),
-                }))
-            }
-            _ => PackedFusion::Eagle { fc: self.matrix(weights.tensor(FC)?)?, bias },
-        })
-    }
-
-    /// The block of this index.
-    fn layer(&self, weights: &HeadWeights, block: usize) -> Result<Layer<M>, HeadError> {
-        let at = block_name(weights.kind(), block);
-        let matrix = |part: &str| self.matrix(weights.tensor(&format!("{at}.{part}.weight"))?);
-        let vector = |name: String| weights.get(&name).map(floats).transpose();
-        let rms = |part: &str| -> Result<Option<NormWeights>, HeadError> {
-            Ok(vector(format!("{at}.{part}.weight"))?.map(NormWeights::rms))
-        };
-        let bias = |x: &str| vector(bias_name(&at, x));
-        let qkv_bias = bias("q")?.zip(bias("k")?).zip(bias("v")?);
-        let [q_norm, k_norm] = QK.map(|x| vector(qk_norm_name(&at, x)));
-        let gate = matrix("mlp.gate_proj")?;
-        let up = matrix("mlp.up_proj")?;
-        Ok(Layer {
-            // EAGLE-3's norm applies only to the embedding.
-            attention_norm: if weights.kind().taps() { None } else { rms("input_layernorm")? },
-            attention: Some(Attention::Grouped(Box::new(GroupedQuery {
-                q: matrix("self_attn.q_proj")?,
-                k: Some(matrix("self_attn.k_proj")?),
-                v: Some(matrix("self_attn.v_proj")?),
-                kv_layer: None,
-                head_dim: weights.config.body.head_dim,
-                value_norm: None,
-                qkv_bias: qkv_bias.map(|((q, k), v)| [q, k, v]),
-                qk_norm: q_norm?.zip(k_norm?).map(|(q, k)| [q, k].map(NormWeights::rms)),
-            }))),
-            recurrent: None,
-            attention_inner_norm: None,
-            o: Some(matrix("self_attn.o_proj")?),
-            o_bias: None,
-            attention_out_norm: None,
-            mlp_norm: rms("post_attention_layernorm")?,
-            mlp: Some(Mlp::Dense(Box::new(Dense::gated(gate, up, matrix("mlp.down_proj")?)))),
-            mlp_out_norm: None,
-            window: None,
-            rope: Some(0),
-            sinks: None,
-            convolutions: None,
-            per_layer: None,
-            output_scale: None,
-        })
-    }
-
-    /// All blocks.
-    pub(super) fn layers(&self, weights: &HeadWeights) -> Result<Vec<Layer<M>>, HeadError> {
-        (0..weights.config.blocks()).map(|block| self.layer(weights, block)).collect()
-    }
-
-    pub(super) fn matrix(&self, tensor: &Tensor) -> Result<M, HeadError> {
-        (self.make)(&encoded(tensor, self.precision)?)
-    }
-}
-
-/// The head's own embedding, in the precision in which it is stored.
-pub(super) fn embedding(weights: &HeadWeights, pool: &Pool) -> Result<Option<Matrix>, HeadError> {
-    let packed = |own| on_cpu(pool, &encoded(own, DraftPrecision::Stored)?);
-    weights.embedding().map(packed).transpose()
-}
-
-/// A matrix in the bytes of a file of this precision.
-pub(super) fn encoded(tensor: &Tensor, precision: DraftPrecision) -> Result<Encoded, HeadError> {
-    let (outputs, inputs) = tensor.dims2()?;
-    let stored = match tensor.dtype() {
-        DType::F16 => Format::F16,
-        DType::BF16 => Format::BF16,
-        _ => Format::F32,
+/// Its own embedding and LM head in main memory, or the scored rows of the target's. The embedding
+/// of a head in its own file is as wide as it is stored.
+pub(super) fn tables(
+    request: &HeadRequest<'_>,
+    block: usize,
+) -> Result<[Option<Matrix>; 2], HeadError> {
+    let &HeadRequest { weights, shared, ref pool, precision, .. } = request;
+    let source = request.tensors()?;
+    let in_target = weights.kind() == FusionKind::Mtp;
+    let prefix = if in_target { MtpConfig::prefix(block) } else { String::new() };
+    let body = &weights.config.body;
+    let table = |part: &str, rows, precision| -> Result<Option<Matrix>, HeadError> {
+        let name = format!("{prefix}{part}");
+        let has = weights.get(&name).is_some() || in_target && source.tensor(&name).is_some();
+        if !has {
+            return Ok(None);
+        }
+        let mut progress = |_| {};
+        let narrowed = Narrowed { source, precision, pool };
+        let mut packer = Packer::new(&narrowed, pool, 0, &mut progress);
+        Ok(Some(packer.matrix(&name, [rows, body.hidden], None)?))
     };
-    let format = precision.format(stored, inputs);
-    Ok(Encoded { format, outputs, inputs, bytes: bytes_in(format, &floats(tensor)?) })
+    let stored = if in_target { precision } else { DraftPrecision::Stored };
+    let rows = if in_target { body.vocab } else { weights.config.scored() };
+    let embedding = table(EMBEDDING, body.vocab, stored)?;
+    let mut lm_head = table(LM_HEAD, rows, precision)?;
+    if let Some(scored) = &weights.draft_vocab
+        && (in_target || lm_head.is_none())
+    {
+        let all = lm_head.as_ref().unwrap_or(&shared.lm_head);
+        lm_head = Some(scored_rows(all, scored, pool, precision)?);
+    }
+    Ok([embedding, lm_head])
+}
+
+/// The rows of an LM head that score these tokens.
+pub(super) fn scored_rows(
+    lm_head: &Matrix,
+    scored: &DraftVocabulary,
+    pool: &Pool,
+    precision: DraftPrecision,
+) -> Result<Matrix, HeadError> {
+    let rows = rows_of(lm_head, scored.tokens());
+    let format = precision.format(Format::F32, lm_head.inputs());
+    Matrix::pack(format, scored.len(), lm_head.inputs(), &bytes_in(format, &rows), pool)
+        .map_err(|error| HeadError::Device(error.to_string()))
 }
 
 /// Weights as a file in this format stores them.
@@ -274,24 +275,18 @@ fn q4_1(weights: &[f32]) -> [u8; 20] {
     block
 }
 
-/// The weights of blocks of Q4_1, in f16: packed again, they have the same codes.
-pub(crate) fn q4_1_values(bytes: &[u8]) -> Vec<f16> {
-    let half = |low, high| f16::from_le_bytes([low, high]).to_f32();
-    let (blocks, _) = bytes.as_chunks::<20>();
-    let values = blocks.iter().flat_map(|&[a, b, c, d, ref codes @ ..]| {
-        let scale = half(a, b);
-        let least = half(c, d);
-        let codes = codes.iter().map(|both| both & 15).chain(codes.iter().map(|both| both >> 4));
-        codes.map(move |code| f16::from_f32(f32::from(code) * scale + least))
-    });
-    values.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candle_core::Device;
+    use crate::kernels::expand_row;
     use proptest::prelude::*;
+
+    /// What is read of weights stored in this format.
+    fn read(format: Format, bytes: &[u8], count: usize) -> Vec<f32> {
+        let mut values = vec![0.0; count];
+        expand_row(format, bytes, &mut values);
+        values
+    }
 
     proptest! {
         /// After packing and reading back, a weight is off by at most half a step.
@@ -301,59 +296,31 @@ mod tests {
             four: bool,
         ) {
             let weights: Vec<f32> = weights.iter().map(|x| x * 10f32.powi(size)).collect();
-            let tensor = Tensor::from_slice(&weights, (2, 64), &Device::Cpu).unwrap();
-            let pool = Pool::new(1);
-            let make = |encoded: &Encoded| on_cpu(&pool, encoded);
-            let (precision, format, step) = match four {
-                true => (DraftPrecision::Four, Format::Q4_1, 2.0 / 15.0),
-                false => (DraftPrecision::Eight, Format::Q8_0, 1.0 / 127.0),
+            let (format, step) = match four {
+                true => (Format::Q4_1, 2.0 / 15.0),
+                false => (Format::Q8_0, 1.0 / 127.0),
             };
-            let packer = HeadPacker { precision, make: &make };
-            let matrix = packer.matrix(&tensor).unwrap();
-            prop_assert_eq!(matrix.format(), format);
-            let mut row = vec![0.0; 64];
-            for (i, weights) in weights.chunks(64).enumerate() {
-                matrix.row(i, &mut row);
-                for (found, weights) in row.chunks(32).zip(weights.chunks(32)) {
-                    let peak = weights.iter().fold(0.0f32, |peak, x| peak.max(x.abs()));
-                    for (a, b) in found.iter().zip(weights) {
-                        // Half a step, plus the error of rounding to f16 at the ends.
-                        prop_assert!((a - b).abs() <= peak * (0.5 * step + 2e-3), "{a} {b}");
-                    }
+            let found = read(format, &bytes_in(format, &weights), weights.len());
+            for (found, weights) in found.chunks(32).zip(weights.chunks(32)) {
+                let peak = weights.iter().fold(0.0f32, |peak, x| peak.max(x.abs()));
+                for (a, b) in found.iter().zip(weights) {
+                    // Half a step, plus the error of rounding to f16 at the ends.
+                    prop_assert!((a - b).abs() <= peak * (0.5 * step + 2e-3), "{a} {b}");
                 }
             }
         }
-    }
 
-    proptest! {
-        /// A head that is stored in 4 bits runs with the codes of its file.
+        /// An LM head that is stored in 4 bits has the codes of its file on a GPU.
         #[test]
         fn weights_read_from_4_bits_have_the_same_codes_again(
             weights in prop::collection::vec(-3.0f32..3.0, 4 * 32), size in -3i32..2,
         ) {
             let weights: Vec<f32> = weights.iter().map(|x| x * 10f32.powi(size)).collect();
             let stored = bytes_in(Format::Q4_1, &weights);
-            let read: Vec<f32> = q4_1_values(&stored).into_iter().map(f16::to_f32).collect();
-            let again = bytes_in(Format::Q4_1, &read);
+            let again = bytes_in(Format::Q4_1, &read(Format::Q4_1, &stored, weights.len()));
             for (a, b) in stored.chunks(20).zip(again.chunks(20)) {
                 prop_assert_eq!(&a[4..], &b[4..]);
             }
-        }
-    }
-
-    #[test]
-    fn what_has_no_whole_blocks_is_packed_as_stored() {
-        let pool = Pool::new(1);
-        let make = |encoded: &Encoded| on_cpu(&pool, encoded);
-        let packer = HeadPacker { precision: DraftPrecision::Four, make: &make };
-        for (dtype, format) in
-            [(DType::F32, Format::F32), (DType::F16, Format::F16), (DType::BF16, Format::BF16)]
-        {
-            let tensor = Tensor::new(&[[0.5f32, -1.25, 3.0]], &Device::Cpu).unwrap();
-            let matrix = packer.matrix(&tensor.to_dtype(dtype).unwrap()).unwrap();
-            let mut row = [0.0; 3];
-            matrix.row(0, &mut row);
-            assert_eq!((matrix.format(), row), (format, [0.5, -1.25, 3.0]));
         }
     }
 }

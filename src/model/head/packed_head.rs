@@ -6,12 +6,8 @@ use std::sync::Arc;
 
 use super::backend::{FeatureOrigin, by_head, feature_of};
 use super::draft_vocab::ranked;
-use super::mtp;
-use super::pack::{self, Eagle3Fusion, Encoded, HeadPacker, PackedFusion, on_cpu};
-use super::{
-    Candidates, DraftPrecision, DraftVocabulary, FusionKind, HeadBackend, HeadError, HeadRequest,
-    Pairs, TREE_ROWS,
-};
+use super::pack::{self, Eagle3Fusion, PackedFusion};
+use super::{Candidates, DraftVocabulary, HeadBackend, HeadError, HeadRequest, Pairs, TREE_ROWS};
 use crate::kernels::{
     Activation, Format, KvCache, Matrix, Pool, TreeMask, activate, rms_norm, sigmoid_blend,
 };
@@ -24,7 +20,6 @@ use crate::speculate::{BeamRow, Ranking};
 /// A head on the CPU with its caches.
 pub struct PackedHead {
     config: Config,
-    precision: DraftPrecision,
     pool: Arc<Pool>,
     fusion: PackedFusion,
     layers: Vec<Layer>,
@@ -50,40 +45,6 @@ pub struct PackedHead {
     buffers: HeadBuffers,
     scratch: PassScratch,
     timing: PassTiming,
-}
-
-/// A head's own weights.
-struct HeadParts {
-    fusion: PackedFusion,
-    layers: Vec<Layer>,
-    /// `None` if it is the target's.
-    embedding: Option<Matrix>,
-    /// `None` if it is the target's.
-    lm_head: Option<Matrix>,
-}
-
-impl HeadParts {
-    fn new(request: &HeadRequest<'_>) -> Result<Self, HeadError> {
-        let &HeadRequest { weights, shared, ref pool, precision, .. } = request;
-        let make = |encoded: &Encoded| on_cpu(pool, encoded);
-        let packer = HeadPacker { precision, make: &make };
-        Ok(Self {
-            fusion: packer.fusion(weights)?,
-            layers: packer.layers(weights)?,
-            embedding: pack::embedding(weights, pool)?,
-            lm_head: weights.own_lm_head(shared)?.map(|own| packer.matrix(&own)).transpose()?,
-        })
-    }
-
-    /// Those of a head in its target's file.
-    fn in_target(request: &HeadRequest<'_>, block: usize) -> Result<Self, HeadError> {
-        let narrowed = request.narrowed()?;
-        let mut progress = |_| {};
-        let packer = &mut Packer::new(&narrowed, &request.pool, 0, &mut progress);
-        let (fusion, layer) = mtp::block_of(packer, request, block)?;
-        let [embedding, lm_head] = mtp::tables(request, block)?;
-        Ok(Self { fusion, layers: vec![layer], embedding, lm_head })
-    }
 }
 
 /// Buffers for intermediate numbers, reused so that a step allocates nothing.
@@ -112,14 +73,15 @@ impl PackedHead {
 
     /// The same for the block of this number in a target's file.
     pub(super) fn of_block(request: &HeadRequest<'_>, block: usize) -> Result<Self, HeadError> {
-        let &HeadRequest { weights, shared, ref pool, capacity, precision, kv, .. } = request;
+        let &HeadRequest { weights, shared, ref pool, capacity, kv, .. } = request;
         let config = &weights.config.body;
         // The row before the pairs has a slot too.
         let capacity = capacity.saturating_add(usize::from(weights.kind().opens()));
-        let HeadParts { fusion, layers, embedding, lm_head } = match weights.kind() {
-            FusionKind::Mtp => HeadParts::in_target(request, block)?,
-            _ => HeadParts::new(request)?,
-        };
+        let narrowed = request.narrowed()?;
+        let mut progress = |_| {};
+        let mut packer = Packer::new(&narrowed, pool, 0, &mut progress);
+        let (fusion, layers) = pack::parts(&mut packer, request, block)?;
+        let [embedding, lm_head] = pack::tables(request, block)?;
         let draft_vocab = weights.draft_vocab.clone();
         let slots = capacity.saturating_add(TREE_ROWS);
         let cache = KvCache::of_layers(config.kv_shapes(0..config.layers), slots, kv)
@@ -127,7 +89,6 @@ impl PackedHead {
         let own_tables = embedding.iter().chain(&lm_head).map(Matrix::bytes).sum();
         let table = |own: Option<Matrix>, shared| own.map_or_else(|| Arc::clone(shared), Arc::new);
         Ok(Self {
-            precision,
             fusion,
             layers,
             own_tables,
@@ -307,13 +268,8 @@ fn join(a: &[f32], b: &[f32], width: usize, joined: &mut Vec<f32>) {
 
 impl HeadBackend for PackedHead {
     fn describe(&self) -> String {
-        match self.precision.bits() {
-            Some(bits) => format!("{bits} on CPU"),
-            None => {
-                let typical = self.layers[0].typical();
-                format!("{} on CPU", typical.map_or(Format::F32, Matrix::format))
-            }
-        }
+        let typical = self.layers[0].typical().map_or(Format::F32, Matrix::format);
+        format!("{} on CPU", pack::called(typical))
     }
 
     fn open(&mut self, first: u32) -> Result<bool, HeadError> {

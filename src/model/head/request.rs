@@ -60,8 +60,11 @@ impl<'a> HeadRequest<'a> {
         })
     }
 
-    /// The tensors of a head in its target's file or of an assistant.
+    /// The tensors of the head, which may be in its target's file or an assistant's.
     pub(super) fn tensors(&self) -> Result<&'a dyn WeightSource, HeadError> {
+        if self.weights.config.kind().is_none() {
+            return Ok(self.weights);
+        }
         let missing = || HeadError::Weights { problems: vec!["it has no tensors".to_owned()] };
         self.source.ok_or_else(missing)
     }

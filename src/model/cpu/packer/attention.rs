@@ -12,9 +12,9 @@ impl<M> Packer<'_, M> {
         &mut self,
         config: &Config,
         layer: usize,
+        width: usize,
         name: &dyn Fn(&str) -> String,
     ) -> Result<GroupedQuery<M>, WeightError> {
-        let h = config.hidden;
         let block = &config.block;
         let shape = config.kv_shape(layer);
         let d = shape.key_dim;
@@ -57,11 +57,12 @@ impl<M> Packer<'_, M> {
         };
         // With gates, each head's queries and then its gates.
         let q = if block.output_gate { 2 * q } else { q };
-        let q = self.matrix(&name("self_attn.q_proj.weight"), [q, h], order)?;
-        let keys = has_keys.then(|| self.matrix(&name("self_attn.k_proj.weight"), [k, h], order));
+        let q = self.matrix(&name("self_attn.q_proj.weight"), [q, width], order)?;
+        let keys =
+            has_keys.then(|| self.matrix(&name("self_attn.k_proj.weight"), [k, width], order));
         let k = keys.transpose()?;
         let has_values = Packer::has_values(block, layer);
-        let v = has_values.then(|| self.matrix(&name("self_attn.v_proj.weight"), [v, h], None));
+        let v = has_values.then(|| self.matrix(&name("self_attn.v_proj.weight"), [v, width], None));
         Ok(GroupedQuery {
             kv_layer: (!has_keys).then(|| block.kv_layer(layer)),
             head_dim: d,

@@ -142,14 +142,16 @@ impl<'a, M> Packer<'a, M> {
         config: &Config,
         layer: usize,
     ) -> Result<Layer<M>, WeightError> {
-        self.layer_of(config, layer, &|part| layer_name(layer, part))
+        self.layer_of(config, layer, config.hidden, &|part| layer_name(layer, part))
     }
 
-    /// The same, whose tensors have other names.
+    /// The same, whose tensors have other names, and whose queries, keys and values are computed
+    /// from rows of `width` numbers.
     pub(in crate::model) fn layer_of(
         &mut self,
         config: &Config,
         layer: usize,
+        width: usize,
         name: &dyn Fn(&str) -> String,
     ) -> Result<Layer<M>, WeightError> {
         let h = config.hidden;
@@ -165,7 +167,7 @@ impl<'a, M> Packer<'a, M> {
         };
         let attention = match &block.latent {
             _ if !attends => None,
-            None => Some(Attention::Grouped(Box::new(self.grouped(config, layer, name)?))),
+            None => Some(Attention::Grouped(Box::new(self.grouped(config, layer, width, name)?))),
             Some(latent) => Some(Attention::Latent(Box::new(self.latent(config, latent, name)?))),
         };
         let o = name("self_attn.o_proj.weight");

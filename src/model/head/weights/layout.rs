@@ -133,7 +133,7 @@ pub(super) fn expected(
 }
 
 /// The projections that can have a norm before the rotation.
-pub(in crate::model::head) const QK: [&str; 2] = ["q", "k"];
+pub(super) const QK: [&str; 2] = ["q", "k"];
 
 /// The name that the tensors of a block begin with.
 pub(in crate::model::head) fn block_name(kind: FusionKind, block: usize) -> String {
@@ -143,11 +143,11 @@ pub(in crate::model::head) fn block_name(kind: FusionKind, block: usize) -> Stri
     }
 }
 
-pub(in crate::model::head) fn bias_name(block: &str, projection: &str) -> String {
+pub(super) fn bias_name(block: &str, projection: &str) -> String {
     format!("{block}.self_attn.{projection}_proj.bias")
 }
 
-pub(in crate::model::head) fn qk_norm_name(block: &str, projection: &str) -> String {
+pub(super) fn qk_norm_name(block: &str, projection: &str) -> String {
     format!("{block}.self_attn.{projection}_norm.weight")
 }
 

@@ -3,19 +3,20 @@
 
 mod layout;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Tensor};
 
 use super::kind::{FusionKind, published};
-use super::shared_tables::rows_of;
-use super::{DraftVocabulary, HeadConfig, HeadError, SharedTables};
-use layout::{D2T, T2D, expected, is_ignored};
+use super::{DraftVocabulary, HeadConfig, HeadError};
+use crate::kernels::Format;
+use crate::model::{RawTensor, WeightSource};
+use layout::{D2T, QK, T2D, bias_name, expected, is_ignored, qk_norm_name};
 
 pub use layout::layout;
 pub(super) use layout::{
-    EMBEDDING, FC, FC_BIAS, JOINED_TAP_NORM, LM_HEAD, NORM, QK, bias_name, block_name,
-    qk_norm_name, tap_norm,
+    EMBEDDING, FC, FC_BIAS, JOINED_TAP_NORM, LM_HEAD, NORM, block_name, tap_norm,
 };
 
 /// Where named tensors come from: a safetensors folder, a PyTorch file, the binary itself.
@@ -24,7 +25,8 @@ pub trait TensorSource {
     fn names(&self) -> Vec<String>;
     /// The shape of a tensor, without reading it; `None` if there is no such tensor.
     fn shape(&self, name: &str) -> Option<Vec<usize>>;
-    /// A tensor on the CPU, in the precision in which it is stored.
+    /// A tensor on the CPU, in the precision in which it is stored. Matrices in Q4_1 are their
+    /// blocks' bytes, `[rows, bytes]`.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -92,7 +94,9 @@ impl HeadWeights {
         let vocab = config.body.vocab;
         let draft_vocab = d2t.map(|d2t| draft_vocabulary(&d2t, t2d.as_ref(), vocab)).transpose()?;
         let mut config = config.clone();
-        config.body.qk_norm = tensors.contains_key(&qk_norm_name(&block_name(kind, 0), QK[0]));
+        let block = block_name(kind, 0);
+        config.body.qk_norm = tensors.contains_key(&qk_norm_name(&block, QK[0]));
+        config.body.qkv_bias = tensors.contains_key(&bias_name(&block, QK[0]));
         Ok(Self { config, kind, tensors, draft_vocab })
     }
 
@@ -130,23 +134,6 @@ impl HeadWeights {
         first
     }
 
-    /// The LM head that it does not share with the target: its own, or the scored rows of the
-    /// target's. `None` if it scores with all of the target's.
-    ///
-    /// # Errors
-    /// If the rows cannot be read.
-    pub(super) fn own_lm_head(&self, shared: &SharedTables) -> candle_core::Result<Option<Tensor>> {
-        match (self.get(LM_HEAD), &self.draft_vocab) {
-            (Some(own), _) => Ok(Some(own.clone())),
-            (None, Some(scored)) => {
-                let shape = (scored.len(), shared.lm_head.inputs());
-                let rows = rows_of(&shared.lm_head, scored.tokens());
-                Tensor::from_vec(rows, shape, &Device::Cpu).map(Some)
-            }
-            (None, None) => Ok(None),
-        }
-    }
-
     /// The same head, but it scores only these tokens of the target. A head that was trained with a
     /// draft vocabulary keeps its own.
     ///
@@ -162,6 +149,43 @@ impl HeadWeights {
             self.draft_vocab = Some(tokens);
         }
         Ok(self)
+    }
+}
+
+/// The matrices are those of linear layers, `[out, in]`.
+impl WeightSource for HeadWeights {
+    fn describe(&self) -> String {
+        "the draft head".to_owned()
+    }
+
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+        let mut stored = self.get(name)?.clone();
+        if name.starts_with("W_") {
+            stored = stored.t().ok()?;
+        }
+        let mut shape = stored.dims().to_vec();
+        let format = stored_as(stored.dtype());
+        match format {
+            Format::Q4_1 => {
+                let columns = shape.last_mut()?;
+                *columns = *columns / format.block_bytes() * format.block();
+            }
+            Format::F32 => stored = stored.to_dtype(DType::F32).ok()?,
+            _ => {}
+        }
+        let mut bytes = Vec::new();
+        stored.write_bytes(&mut bytes).ok()?;
+        Some(RawTensor { format, shape, bytes: Cow::Owned(bytes) })
+    }
+}
+
+/// The format of a [`TensorSource`]'s tensor of this type.
+pub(crate) fn stored_as(dtype: DType) -> Format {
+    match dtype {
+        DType::U8 => Format::Q4_1,
+        DType::F16 => Format::F16,
+        DType::BF16 => Format::BF16,
+        _ => Format::F32,
     }
 }
 
