@@ -107,9 +107,11 @@ impl DraftState {
         let Some(recent) = &mut self.recent else { return };
         recent.set_text(&self.text, alike_text);
         // Rows in flight keep the candidates that they have.
-        let groups = recent.groups();
-        if groups != self.scored && self.lm.score(&groups) {
-            self.scored = groups;
+        if recent.groups().ne(self.scored.iter().copied()) {
+            let groups: Vec<u32> = recent.groups().collect();
+            if self.lm.score(&groups) {
+                self.scored = groups;
+            }
         }
     }
 
