@@ -51,19 +51,19 @@ impl RecentVocabulary {
     /// The scored groups of [`TOKEN_GROUP`] tokens, in ascending order.
     pub(super) fn groups(&self) -> impl Iterator<Item = u32> {
         let all = self.vocab.div_ceil(TOKEN_GROUP) as u32;
-        let first = (self.first().div_ceil(TOKEN_GROUP) as u32).min(all);
+        let first = self.first().div_ceil(TOKEN_GROUP) as u32;
         (0..first).chain(self.groups.range(first..all).map(|(&group, _)| group))
     }
 
     /// How many first tokens are scored.
-    fn first(&self) -> usize {
+    pub(super) fn first(&self) -> usize {
         let recent = &self.needed[self.needed.len().saturating_sub(RECENT)..];
         let is_enough = |first: &usize| {
             let missing = recent.iter().filter(|&needed| needed > first).count();
             missing * ONE_IN <= recent.len()
         };
         let mut parts = PARTS.iter().map(|part| (self.vocab / part).max(LEAST));
-        self.first.fixed().or_else(|| parts.find(is_enough)).unwrap_or(self.vocab)
+        self.first.fixed().or_else(|| parts.find(is_enough)).unwrap_or(self.vocab).min(self.vocab)
     }
 }
 

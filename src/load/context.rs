@@ -7,6 +7,7 @@ use super::Loading;
 use super::files::{ModelFiles, NamedHead};
 use super::reason::{LoadReason, Notice};
 use super::sizes;
+use crate::draft::SmallModel;
 use crate::files::cache_folder;
 use crate::hardware::{Machine, adapters};
 use crate::kernels::{Format, KvFormat, Pool};
@@ -234,14 +235,19 @@ impl<'a> LoadContext<'a> {
         Narrowed { source: files.weights.as_ref(), precision, pool: &self.pool }
     }
 
-    /// How many bytes they take.
-    pub(super) fn small_bytes(&self, files: &TargetFiles, on_gpu: bool) -> u64 {
+    /// The model there, before it is packed.
+    pub(super) fn small_size(&self, files: &TargetFiles, on_gpu: bool) -> DraftSize {
         let narrowed = |&(format, bytes): &(Format, u64)| {
             // A whole number of blocks, as rows have.
             let held = self.draft_precision(on_gpu).format(format, 1 << 10);
             (bytes as f64 * held.bytes_per_weight() / format.bytes_per_weight()) as u64
         };
-        files.formats.iter().map(narrowed).sum()
+        let config = &files.config;
+        let scored = match self.small_vocab() {
+            Some(first) if !on_gpu => SmallModel::scored(config.vocab, first),
+            _ => config.vocab,
+        };
+        sizes::of_small(config, files.formats.iter().map(narrowed).sum(), scored)
     }
 
     /// How many bytes drafts will take on the GPU: those of the advised draft, or of all that may

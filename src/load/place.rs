@@ -130,15 +130,12 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
         on_gpu: sizes::of_dflash_files(dflash, ctx.draft_precision(true), true),
         bytes: ctx.dflash_bytes().unwrap_or(u64::MAX),
     });
-    let small = files.small.as_ref().map(|small| {
-        let size = |on_gpu| sizes::of_small(&small.config, ctx.small_bytes(small, on_gpu));
-        DraftChoice {
-            kind: DrafterId::SmallModel,
-            head: None,
-            on_cpu: size(false),
-            on_gpu: size(true),
-            bytes: sizes::of_draft(small, ctx.context),
-        }
+    let small = files.small.as_ref().map(|small| DraftChoice {
+        kind: DrafterId::SmallModel,
+        head: None,
+        on_cpu: ctx.small_size(small, false),
+        on_gpu: ctx.small_size(small, true),
+        bytes: sizes::of_draft(small, ctx.context),
     });
     let target = sizes::of_target_files(&ctx.files.target);
     let layers = sizes::of_layers(&files.target, ctx.context);

@@ -160,12 +160,14 @@ fn shares_lm_head(config: &HeadConfig, kind: FusionKind) -> bool {
     config.draft_vocab.is_none() && !kind.taps() && kind != FusionKind::Assistant
 }
 
-/// A small model with `bytes` of weights, before they are packed.
-pub(crate) fn of_small(config: &Config, bytes: u64) -> DraftSize {
+/// A small model with `bytes` of weights, before they are packed, that scores so many tokens.
+pub(crate) fn of_small(config: &Config, bytes: u64, scored: usize) -> DraftSize {
     let weights = config.linear_weights();
+    let rows = |count: usize| (count * config.hidden) as u64;
+    let unscored = rows(config.vocab - scored);
     DraftSize {
-        fixed: weights,
-        lookup: if config.tied_head { 0 } else { (config.vocab * config.hidden) as u64 },
+        fixed: weights - unscored,
+        lookup: unscored + if config.tied_head { 0 } else { rows(config.vocab) },
         bytes_per_weight: bytes as f64 / weights.max(1) as f64,
         ..DraftSize::NOTHING
     }

@@ -10,7 +10,6 @@ use super::error::StartError;
 use super::place;
 use super::reason::{LoadReason, Notice, SharedTokens};
 use super::shared_target::SharedTarget;
-use super::sizes;
 use crate::draft::SmallModel;
 use crate::kernels::Pool;
 use crate::library::{self, TargetFiles};
@@ -42,7 +41,7 @@ pub(super) fn load(
         loaded => loaded.transpose()?,
     };
     let is_on_gpu = on_gpu.is_some();
-    let size = sizes::of_small(&files.config, ctx.small_bytes(files, is_on_gpu));
+    let size = ctx.small_size(files, is_on_gpu);
     let gpu = on_gpu.as_ref().map(|(_, gpu)| gpu.clone());
     let (pool, threads) = ctx.draft_pool(target.size, size, is_on_gpu);
     let (lm, bytes): (Box<dyn SmallLm>, u64) = match on_gpu {

@@ -118,7 +118,7 @@ impl TargetSize {
 pub struct DraftSize {
     /// Weights of fusion and LM head, used on every level for any M.
     pub fixed: u64,
-    /// Weights that are held but only looked up: the embedding.
+    /// Weights that are held but not multiplied with: the embedding, and rows of the LM head.
     pub lookup: u64,
     /// Weights of one block.
     pub block: u64,

@@ -3,6 +3,7 @@
 //! (method.md, Cost model) from headers, the machine's description and its measured memory
 //! bandwidth. It must never load a model.
 
+use crate::draft::SmallModel;
 use crate::hardware::{Machine, Memory};
 use crate::kernels::{KvCache, KvFormat, Pool, Roofline};
 use crate::library::{
@@ -12,7 +13,8 @@ use crate::load::Repacking;
 use crate::load::sizes::{FOUR_BITS, of_dflash, of_head, of_small};
 use crate::model::{Config, ModelEngine};
 use crate::plan::{
-    CostInputs, DraftSize, Measured, SearchSpace, TargetSize, Throughput, TreeOverrides, choose,
+    CostInputs, DraftSize, Measured, SearchSpace, Setting, TargetSize, Throughput, TreeOverrides,
+    choose,
 };
 use crate::settings::{Repack, Settings};
 
@@ -200,7 +202,8 @@ impl Forecaster {
                 let has = draft.facts.parameters?;
                 let repacks = self.growth(draft, needed + draft.located.bytes).is_some();
                 let fits = same && has <= most / SMALL && repacks;
-                fits.then(|| of_small(small, grown(draft, *pass_bytes)))
+                let scored = SmallModel::scored(small.vocab, Setting::Auto);
+                fits.then(|| of_small(small, grown(draft, *pass_bytes), scored))
             }
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::draft_state::{DraftState, RowMap};
+use super::recent_vocabulary::RecentVocabulary;
 use super::{Ahead, AheadRequest, DraftError, DraftRequest, Drafter, is_set};
 use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm, TrafficMeter};
@@ -62,6 +63,11 @@ impl SmallModel {
     pub fn scoring(mut self, first: Setting) -> Self {
         self.state.score_first(first);
         self
+    }
+
+    /// How many of `vocab` tokens it scores before it has a text, if it scores the `first`.
+    pub(crate) fn scored(vocab: usize, first: Setting) -> usize {
+        RecentVocabulary::new(vocab, first).first()
     }
 
     /// Reads prompts while the target does, if they share no processor.
