@@ -376,7 +376,7 @@ fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
                 });
                 assert!(layers == all || *place == [chosen], "{place:?}");
             }
-            [Notice::TargetFailed(_)] if layers == 0 => {}
+            [Notice::TargetFailed { .. }] if layers == 0 => {}
             [notice] if layers == 0 => {
                 assert!(matches!(notice.obstacle(), Some(Obstacle::BlockTooLarge { .. })));
             }

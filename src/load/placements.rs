@@ -294,8 +294,7 @@ fn passes(
     };
     let token = 1.min(config.vocab.saturating_sub(1)) as u32;
     if let Err(error) = target.prefill(&[token; PREFIX]) {
-        let reason = error.to_string();
-        return Err(LoadError::Device { layers, reason });
+        return Err(LoadError::Device(error.to_string()));
     }
     let limit = std::time::Duration::from_millis(LIMIT_MS);
     Ok(verify_times(target.as_mut(), token, &GAMMAS, limit))

@@ -106,7 +106,7 @@ pub enum Notice {
     /// The small model cannot be loaded on the GPU.
     SmallModelFailed(String),
     /// The target cannot be loaded on the GPU.
-    TargetFailed(String),
+    TargetFailed { layers: usize, error: String },
     /// Fewer blocks of the target fit on the GPU than planned.
     TargetCut { layers: usize, planned: usize, gpu: String, error: String },
     /// Other blocks of the target are on the GPU than planned.

@@ -34,8 +34,8 @@ pub(super) fn load(
     let mut notice = None;
     let on_gpu = match on_gpu(ctx, target, files, progress) {
         // The GPU does not take it.
-        Some(Err(error @ LoadError::Device { .. })) => {
-            notice = Some(Notice::SmallModelFailed(error.to_string()));
+        Some(Err(LoadError::Device(reason))) => {
+            notice = Some(Notice::SmallModelFailed(reason));
             None
         }
         loaded => loaded.transpose()?,

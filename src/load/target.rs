@@ -85,7 +85,7 @@ fn put(
     if layers == all {
         match PlacedTarget::on_gpu(gpu, request, progress) {
             Ok(target) => return Ok((target, None)),
-            Err(error @ LoadError::Device { .. }) if all > 1 => whole = Some(error),
+            Err(error @ LoadError::Device(_)) if all > 1 => whole = Some(error),
             Err(error) => return Err(error),
         }
     }
@@ -115,8 +115,8 @@ impl LoadedTarget {
         let loaded = put(ctx, &gpu, placed.blocks, &mut percents(name, progress));
         let (target, refused) = match loaded {
             Ok(found) => found,
-            Err(error @ LoadError::Device { .. }) => {
-                let failed = Notice::TargetFailed(error.to_string());
+            Err(LoadError::Device(error)) => {
+                let failed = Notice::TargetFailed { layers: placed.blocks, error };
                 return Self::on_cpu(ctx, placed, Some(failed), progress);
             }
             Err(error) => return Err(error.into()),
@@ -131,7 +131,7 @@ impl LoadedTarget {
         let of = ctx.files.target.config.layers;
         let reason = Reason::TargetCut { gpu: gpu.clone(), layers, of };
         let placed = Placement { blocks: layers, reason, ..placed };
-        let error = device_message(error);
+        let error = error.to_string();
         let notices = vec![Notice::TargetCut { layers, planned, gpu, error }];
         Ok(Self { target: target.into(), placed, notices, packed_from })
     }
@@ -282,14 +282,6 @@ fn way_back(ctx: &LoadContext<'_>) -> TargetFallback {
     })
 }
 
-/// What a device said of a failure.
-fn device_message(error: LoadError) -> String {
-    match error {
-        LoadError::Device { reason, .. } => reason,
-        other => other.to_string(),
-    }
-}
-
 /// `cpu` with a GPU that reads its long prompts, or why there is none.
 fn with_prompts(
     ctx: &LoadContext<'_>,
@@ -308,7 +300,7 @@ fn with_prompts(
         Ok(target) => target,
         Err(failed) => {
             let (cpu, error) = *failed;
-            return (cpu.into(), Some(Obstacle::Error(device_message(error))));
+            return (cpu.into(), Some(Obstacle::Error(error.to_string())));
         }
     };
     let draft = ctx.draft_bytes().sum();

@@ -182,7 +182,10 @@ pub fn notice(notice: &Notice) -> String {
         Notice::HeadFailed(error) => format!("Cannot load the draft on the GPU ({error})."),
         Notice::GpuFailed(error) => format!("Cannot use the GPU ({error})."),
         Notice::SmallModelFailed(error) => format!("The small model runs on the CPU: {error}."),
-        Notice::TargetFailed(error) => format!("The target runs on the CPU: {error}."),
+        Notice::TargetFailed { layers, error } => format!(
+            "The target runs on the CPU: cannot run {layers} blocks of the target on the GPU: \
+             {error}; lower or remove `gpu_layers`."
+        ),
         Notice::TargetCut { layers, planned, gpu, error } => format!(
             "Only {layers} of the {planned} target blocks planned for {gpu} run there, and the \
              others on the CPU: {error}."

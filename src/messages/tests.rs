@@ -252,7 +252,7 @@ fn what_the_loader_reports_is_said() {
         Notice::HeadFailed(error()),
         Notice::GpuFailed(error()),
         Notice::SmallModelFailed(error()),
-        Notice::TargetFailed(error()),
+        Notice::TargetFailed { layers: 9, error: error() },
         cut.clone(),
         Notice::Misplaced { layers: 3, of: 32, planned: 9 },
         Notice::PromptsOnCpu(Obstacle::NoGpu),

@@ -8,7 +8,7 @@ use crate::kernels::OutOfMemory;
 pub enum LoadError {
     /// A weight is missing, misshapen or unreadable.
     #[error(transparent)]
-    Weights(#[from] WeightError),
+    Weights(WeightError),
     /// There is not enough memory for the KV cache.
     #[error("cannot make a KV cache for {capacity} positions: {error}")]
     Cache {
@@ -17,17 +17,9 @@ pub enum LoadError {
         /// The reason.
         error: OutOfMemory,
     },
-    /// The device that was to hold the first blocks cannot do so.
-    #[error(
-        "cannot run {layers} blocks of the target on the GPU: {reason}; lower or remove \
-        `gpu_layers`"
-    )]
-    Device {
-        /// The requested number of blocks.
-        layers: usize,
-        /// The reason.
-        reason: String,
-    },
+    /// The device that was to hold it, or a part of it, cannot do so.
+    #[error("{0}")]
+    Device(String),
     /// The requested context is longer than the model was made for.
     #[error("`context` is {capacity}, but this model supports 1 to {most}; change `context`")]
     Capacity {
@@ -45,4 +37,13 @@ pub enum LoadError {
         own engine runs; the guide's page `architectures` lists them"
     )]
     OtherEngine,
+}
+
+impl From<WeightError> for LoadError {
+    fn from(error: WeightError) -> Self {
+        match error {
+            WeightError::Device { reason, .. } => Self::Device(reason),
+            other => Self::Weights(other),
+        }
+    }
 }

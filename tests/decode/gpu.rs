@@ -220,7 +220,7 @@ fn every_architecture_gives_the_reference_logits_or_a_reason() {
         let load = LoadRequest { kv: KvFormat::F32, ..load_request(&files, &pool) };
         let mut target = match PlacedTarget::on_gpu(&gpu, &load, &mut |_| {}) {
             Ok(target) => target,
-            Err(LoadError::Device { reason, .. }) => {
+            Err(LoadError::Device(reason)) => {
                 assert!(reason.contains("the GPU kernels "), "{name}: {reason}");
                 refused.push(name);
                 continue;

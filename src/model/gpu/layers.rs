@@ -16,7 +16,7 @@ use crate::kernels::{Pool, TreeMask};
 use crate::model::cpu::packer::{Packer, Unpacked};
 use crate::model::lower::Lower;
 use crate::model::taps::Taps;
-use crate::model::weights::{WeightError, WeightSource};
+use crate::model::weights::WeightSource;
 use crate::model::{Config, LoadError, LoadRequest, Progress, TargetError};
 
 /// The number of rows in a pass that computes logits, which are by far its widest rows.
@@ -30,6 +30,12 @@ const PASS_ROWS: u64 = 8;
 const SLICE: usize = 256;
 /// The same if every submission needs all weights to be sent.
 pub(in crate::model) const STREAMED_SLICE: usize = 512;
+
+impl From<GpuError> for LoadError {
+    fn from(error: GpuError) -> Self {
+        Self::Device(error.to_string())
+    }
+}
 
 impl From<GpuError> for TargetError {
     fn from(error: GpuError) -> Self {
@@ -56,12 +62,11 @@ pub(in crate::model) fn load_fitting(
         let most = config.layers.saturating_sub(1);
         let all = config.layers;
         let reason = format!("at most {most} of its {all} blocks can run outside the CPU");
-        return Err(LoadError::Device { layers, reason });
+        return Err(LoadError::Device(reason));
     }
     let (mut blocks, refused) = fill_blocks(gpu, layers, request, 0, progress)?;
     let pass = PASS_ROWS * 4 * (blocks.rows * config.hidden) as u64;
-    let full = |error: GpuError| LoadError::Device { layers, reason: error.to_string() };
-    let Some(error) = refused.or_else(|| gpu.check_room(pass).err().map(full)) else {
+    let Some(error) = refused.or_else(|| gpu.check_room(pass).err().map(LoadError::from)) else {
         return Ok((blocks, None));
     };
     while blocks.count() > 0 && gpu.check_room(spare.saturating_add(pass)).is_err() {
@@ -138,22 +143,21 @@ fn fill_blocks(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(GpuBlocks, Option<LoadError>), LoadError> {
     let &LoadRequest { config, source, ref pool, capacity, kv } = request;
-    let failed = |error: GpuError| LoadError::Device { layers: count, reason: error.to_string() };
     let slots = capacity.saturating_add(in_flight);
     let shape = BlockShape { rows: rows_of(gpu, config, SLICE), capacity, slots, kv };
-    let mut blocks = GpuBlocks::new(gpu, config, 0, shape).map_err(failed)?;
+    let mut blocks = GpuBlocks::new(gpu, config, 0, shape)?;
     let total = Packer::count(config, 0..count);
     let mut packer = encoder::<MatrixPlace>(gpu, source, pool, total, progress);
-    let mut put = |blocks: &mut GpuBlocks, index| {
-        blocks.cache.add(gpu).map_err(failed)?;
-        let layer = packer.layer(config, index).map_err(|error| of_device(count, error))?;
+    let mut put = |blocks: &mut GpuBlocks, index| -> Result<(), LoadError> {
+        blocks.cache.add(gpu)?;
+        let layer = packer.layer(config, index)?;
         let matrices = layer.matrices().into_iter().cloned().collect();
-        blocks.push(&layer, matrices, None).map_err(failed)
+        Ok(blocks.push(&layer, matrices, None)?)
     };
     for index in 0..count {
         match put(&mut blocks, index) {
             Ok(()) => {}
-            Err(error @ LoadError::Device { .. }) if gpu.check().is_ok() => {
+            Err(error @ LoadError::Device(_)) if gpu.check().is_ok() => {
                 blocks.keep_first(index);
                 return Ok((blocks, Some(error)));
             }
@@ -173,17 +177,15 @@ pub(in crate::model) fn stream_blocks(
 ) -> Result<GpuBlocks, LoadError> {
     let &LoadRequest { config, source, ref pool, capacity, kv } = request;
     let layers = config.layers;
-    let failed = |error: GpuError| LoadError::Device { layers, reason: error.to_string() };
     let rows = rows_of(gpu, config, STREAMED_SLICE);
     let shape = BlockShape { rows, capacity, slots: capacity, kv };
-    let mut blocks = GpuBlocks::new(gpu, config, kept, shape).map_err(failed)?;
+    let mut blocks = GpuBlocks::new(gpu, config, kept, shape)?;
     let total = Packer::count(config, 0..layers);
     let mut packer = encoder::<HostCodes>(gpu, source, pool, total, progress);
     let all = (0..layers).map(|index| packer.layer(config, index));
-    let all = all.collect::<Result<Vec<_>, _>>().map_err(|error| of_device(layers, error))?;
+    let all = all.collect::<Result<Vec<_>, _>>()?;
     drop(packer);
-    let weights = StreamedWeights::new(gpu, all).map_err(failed)?;
-    blocks.push_streamed(weights).map_err(failed)?;
+    blocks.push_streamed(StreamedWeights::new(gpu, all)?)?;
     Ok(blocks)
 }
 
@@ -213,14 +215,6 @@ pub(in crate::model) fn encoder<'a, P: CodePlace>(
         Ok((matrix, bytes))
     };
     Packer::making(source, Box::new(make), total, progress)
-}
-
-/// The error that a device did not accept something, with the number of blocks that were requested.
-pub(super) fn of_device(layers: usize, error: WeightError) -> LoadError {
-    match error {
-        WeightError::Device { reason, .. } => LoadError::Device { layers, reason },
-        other => other.into(),
-    }
 }
 
 /// States of the residual stream that are read on the way through some blocks.

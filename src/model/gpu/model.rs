@@ -8,7 +8,7 @@ use super::block::GpuBlocks;
 use super::block_steps::BlockBuffers;
 use super::device::{bytes_of, floats_of};
 use super::error::GpuError;
-use super::layers::{ROWS, STREAMED_ROWS, Tapped, encoder, of_device};
+use super::layers::{ROWS, STREAMED_ROWS, Tapped, encoder};
 use super::matrix::GpuMatrix;
 use super::places::PassRows;
 use super::scores::Scores;
@@ -54,17 +54,14 @@ impl GpuModel {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
         let &LoadRequest { config, source, ref pool, .. } = request;
-        let layers = config.layers;
         let gpu = &Arc::clone(&blocks.gpu);
-        let failed = |error: GpuError| LoadError::Device { layers, reason: error.to_string() };
         let mut packer = encoder(gpu, source, pool, 1, progress);
-        let of_device = |error| of_device(layers, error);
         let name = if config.tied_head { EMBEDDING } else { HEAD };
         let shape = [config.vocab, config.hidden];
-        let head = packer.matrix(name, shape, None).map_err(of_device)?;
-        let norm = packer.norm(&config.block, NORM, config.hidden).map_err(of_device)?;
+        let head = packer.matrix(name, shape, None)?;
+        let norm = packer.norm(&config.block, NORM, config.hidden)?;
         drop(packer);
-        Self::new(blocks, head, &norm, embedding, request).map_err(failed)
+        Ok(Self::new(blocks, head, &norm, embedding, request)?)
     }
 
     /// Blocks with the tables around them.
