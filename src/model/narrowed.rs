@@ -18,10 +18,6 @@ pub struct Narrowed<'a> {
 }
 
 impl WeightSource for Narrowed<'_> {
-    fn describe(&self) -> String {
-        self.source.describe()
-    }
-
     fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
         let stored = self.source.tensor(name)?;
         let &[rows, columns] = stored.shape.as_slice() else { return Some(stored) };

@@ -1,7 +1,7 @@
 //! Weights with the choice whether formats that would be expanded are repacked. It must not depend
 //! on why that was chosen.
 
-use super::{RawTensor, WeightSource};
+use super::WeightSource;
 
 /// Another source, whose weights are repacked if `repack`.
 pub struct Repacked<'a> {
@@ -12,14 +12,6 @@ pub struct Repacked<'a> {
 }
 
 impl WeightSource for Repacked<'_> {
-    fn describe(&self) -> String {
-        self.source.describe()
-    }
-
-    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
-        self.source.tensor(name)
-    }
-
     fn inner(&self) -> Option<&dyn WeightSource> {
         Some(self.source)
     }

@@ -43,14 +43,18 @@ pub type MappedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// Where weights come from.
 pub trait WeightSource {
-    /// The name in messages: the file or folder.
-    fn describe(&self) -> String;
-    /// The tensor with this Hugging Face name, e.g. `model.layers.0.self_attn.q_proj.weight`.
-    fn tensor(&self, name: &str) -> Option<RawTensor<'_>>;
     /// Another source, if this one only changes or stores what comes from there: then its answers
     /// are the defaults of the methods below.
     fn inner(&self) -> Option<&dyn WeightSource> {
         None
+    }
+    /// The name in messages: the file or folder.
+    fn describe(&self) -> String {
+        self.inner().map_or_else(String::new, |inner| inner.describe())
+    }
+    /// The tensor with this Hugging Face name, e.g. `model.layers.0.self_attn.q_proj.weight`.
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+        self.inner()?.tensor(name)
     }
     /// The bytes of a tensor, if a file has them as [`Self::tensor`] returns them.
     fn mapped(&self, name: &str) -> Option<MappedBytes> {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::{CHUNK, CacheFile, CacheWriter, Cached, CachedBytes, DiskCache, checksum};
 use crate::kernels::{Format, LAYOUT_VERSION, Matrix, Pool};
-use crate::model::{Config, PackedStore, RawTensor, WeightSource};
+use crate::model::{Config, PackedStore, WeightSource};
 
 /// The packed weights in `folder`, at most `limit` bytes.
 pub fn packed_cache(folder: PathBuf, limit: u64) -> DiskCache {
@@ -132,14 +132,6 @@ fn not_stored(cache: &DiskCache, error: &io::Error) -> String {
 }
 
 impl WeightSource for PackedWeights<'_> {
-    fn describe(&self) -> String {
-        self.source.describe()
-    }
-
-    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
-        self.source.tensor(name)
-    }
-
     fn inner(&self) -> Option<&dyn WeightSource> {
         Some(self.source)
     }

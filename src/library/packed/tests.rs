@@ -17,8 +17,8 @@ impl WeightSource for OfFile {
     fn describe(&self) -> String {
         self.1.to_owned()
     }
-    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
-        self.0.tensor(name)
+    fn inner(&self) -> Option<&dyn WeightSource> {
+        Some(&self.0)
     }
     fn identity(&self) -> Option<String> {
         Some(self.1.to_owned())
