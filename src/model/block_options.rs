@@ -185,7 +185,7 @@ pub struct LocalHeads {
 }
 
 /// A mixture of experts: a router chooses some MLPs for each row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Experts {
     /// E: how many experts a layer has.
     pub count: usize,
@@ -221,9 +221,10 @@ pub struct Experts {
 }
 
 /// How a router's logits become the weights of experts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gating {
     /// Softmax over all experts, then the choice.
+    #[default]
     Softmax,
     /// The choice, then softmax over the chosen (gpt-oss).
     SoftmaxOfChosen,

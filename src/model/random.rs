@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::block_options::{Experts, Gating};
+use super::block_options::Experts;
 use super::rope::RopeScaling;
 use super::weights::{RawTensor, WeightSource, tensors};
 use super::{BlockOptions, Config, LocalHeads, RecurrentLayers, RopeLayout, SlidingWindow};
@@ -139,17 +139,9 @@ impl KnownShape {
             count,
             used,
             intermediate: self.row().1[1],
-            dense_layers: 0,
-            gating: Gating::Softmax,
             normalised: true,
             scale: 1.0,
-            groups: None,
-            shared_intermediate: 0,
-            latent: 0,
-            shared_gate: false,
-            bias: false,
-            selection_bias: false,
-            beside_mlp: false,
+            ..Experts::default()
         })
     }
 

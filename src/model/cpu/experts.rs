@@ -183,22 +183,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn shape(gating: Gating) -> Experts {
-        Experts {
-            count: 4,
-            used: 2,
-            intermediate: 8,
-            dense_layers: 0,
-            gating,
-            normalised: false,
-            scale: 1.0,
-            groups: None,
-            shared_intermediate: 0,
-            latent: 0,
-            shared_gate: false,
-            bias: false,
-            selection_bias: false,
-            beside_mlp: false,
-        }
+        Experts { count: 4, used: 2, intermediate: 8, gating, scale: 1.0, ..Experts::default() }
     }
 
     #[test]
