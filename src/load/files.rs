@@ -59,20 +59,32 @@ impl ModelFiles {
     pub(super) fn open(settings: &Settings, progress: Loading<'_>) -> Result<Self, StartError> {
         progress("opening the model", None);
         let named = |given: &str| library::find_spec(given, &settings.model_folders);
-        let spec = settings.target.as_deref().map_or(Ok(Spec::Bundled), named)?;
+        let spec = target_spec(settings)?;
         let mut fetching = |report: &library::DownloadProgress| {
             progress(&report.to_string(), Some(report.fraction()))
         };
-        let target = library::open_target(&spec, &mut fetching)?;
+        let mut files = Self {
+            target: library::open_target(&spec, &mut fetching)?,
+            heads: Vec::new(),
+            refused_heads: 0,
+            dflash: None,
+            small: None,
+            bundled: spec == Spec::Bundled,
+            recognised: false,
+            notices: Vec::new(),
+            repacking: None,
+        };
+        let target = &files.target;
         if !target.engine().is_own() {
-            return Ok(Self::without_drafts(target, settings));
+            // Nothing can draft for it.
+            let drafts = matches!(settings.draft, HeadChoice::Named(_));
+            if drafts || settings.draft_model.is_some() {
+                files.notices.push(Notice::NoDrafts(target.name.clone()));
+            }
+            return Ok(files);
         }
-        let mut notices = Vec::new();
-        let mut recognised = false;
-        let mut refused_heads = 0;
-        let mut dflash = None;
         let own = |files| NamedHead { given: None, files };
-        let heads = match (&settings.draft, &spec) {
+        files.heads = match (&settings.draft, &spec) {
             (HeadChoice::Lookup | HeadChoice::None, _) => Vec::new(),
             (HeadChoice::Named(names), _) => {
                 let mut all = Vec::new();
@@ -84,87 +96,55 @@ impl ModelFiles {
                             return Err(LibraryError::NotAHead { given: name.clone() }.into());
                         }
                         Err(error) => return Err(error.into()),
-                        Ok(DraftFiles::Dflash(files)) => {
-                            let origin = files.name.clone();
-                            let fits = files.config.fits_target(&target.config);
+                        Ok(DraftFiles::Dflash(dflash)) => {
+                            let origin = dflash.name.clone();
+                            let fits = dflash.config.fits_target(&target.config);
                             fits.map_err(|source| LibraryError::Misfit { origin, source })?;
-                            dflash = Some(files);
+                            files.dflash = Some(dflash);
                         }
                         Ok(DraftFiles::Head(files)) => {
                             all.push((spec, NamedHead { given: Some(name.clone()), files }));
                         }
                     }
                 }
-                let count = all.len();
-                if dflash.is_some() {
-                    let reason = "a DFlash drafter drafts without other heads; name only one";
-                    let (given, reason) = (names.join(", "), reason.to_owned());
-                    let alone = names.len() == 1;
-                    alone.then_some(()).ok_or(LibraryError::Spec { given, reason })?;
+                if files.dflash.is_none() {
+                    let (heads, refused) = fitting(target, all)?;
+                    files.refused_heads = refused.len();
+                    files.notices = refused;
+                    heads
+                } else if names.len() == 1 {
                     Vec::new()
                 } else {
-                    let (heads, refused) = fitting(&target, all)?;
-                    (notices, refused_heads) = (refused, count - heads.len());
-                    heads
+                    let reason = "a DFlash drafter drafts without other heads; name only one";
+                    let (given, reason) = (names.join(", "), reason.to_owned());
+                    return Err(LibraryError::Spec { given, reason }.into());
                 }
             }
             (HeadChoice::Own, Spec::Bundled) => {
                 vec![own(library::open_head(&Spec::Bundled, &mut fetching)?)]
             }
             (HeadChoice::Own, _) => {
-                let found = library::own_head(&target);
-                notices = found.notices.into_iter().map(Notice::Text).collect();
-                recognised = found.head.is_some();
-                let head = found.head.or_else(|| HeadFiles::in_target(&target));
+                let found = library::own_head(target);
+                files.notices = found.notices.into_iter().map(Notice::Text).collect();
+                files.recognised = found.head.is_some();
+                let head = found.head.or_else(|| HeadFiles::in_target(target));
                 head.into_iter().map(own).collect()
             }
         };
-        for head in &heads {
+        for head in &files.heads {
             library::check_fit(&target.config, &head.files)?;
         }
-        let small = match (settings.draft_model.as_deref(), &spec) {
-            (Some(model), _) => Some(named(model)?),
-            (None, Spec::Bundled) if !settings.without_small => Some(Spec::Bundled),
-            (None, _) => None,
+        let small = match settings.draft_model.as_deref() {
+            Some(model) => Some(named(model)?),
+            None => (files.bundled && !settings.without_small).then_some(Spec::Bundled),
         };
-        let small = small.map(|spec| library::open_small(&spec, &mut fetching)).transpose()?;
-        let bundled = spec == Spec::Bundled;
-        Ok(Self {
-            target,
-            heads,
-            refused_heads,
-            dflash,
-            small,
-            bundled,
-            recognised,
-            notices,
-            repacking: None,
-        })
-    }
-
-    /// A target for which nothing can draft, with a notice if the user named a draft.
-    fn without_drafts(target: TargetFiles, settings: &Settings) -> Self {
-        let named =
-            matches!(settings.draft, HeadChoice::Named(_)) || settings.draft_model.is_some();
-        let notices = named.then(|| Notice::NoDrafts(target.name.clone())).into_iter().collect();
-        Self {
-            target,
-            heads: Vec::new(),
-            refused_heads: 0,
-            dflash: None,
-            small: None,
-            bundled: false,
-            recognised: false,
-            notices,
-            repacking: None,
-        }
+        files.small = small.map(|spec| library::open_small(&spec, &mut fetching)).transpose()?;
+        Ok(files)
     }
 
     /// Opens only the target, again.
     pub(super) fn open_target(settings: &Settings) -> Result<TargetFiles, StartError> {
-        let named = |given: &str| library::find_spec(given, &settings.model_folders);
-        let spec = settings.target.as_deref().map_or(Ok(Spec::Bundled), named)?;
-        Ok(library::open_target(&spec, &mut |_| {})?)
+        Ok(library::open_target(&target_spec(settings)?, &mut |_| {})?)
     }
 
     /// What the target's files say about sampling; `None` for the bundled target, which is shown
@@ -252,6 +232,12 @@ impl ModelFiles {
         }
         Ok(())
     }
+}
+
+/// Where the target is.
+fn target_spec(settings: &Settings) -> Result<Spec, LibraryError> {
+    let named = |given: &str| library::find_spec(given, &settings.model_folders);
+    settings.target.as_deref().map_or(Ok(Spec::Bundled), named)
 }
 
 /// The heads that fit the target, with a notice about each of the others. A single head is not
