@@ -140,7 +140,7 @@ fn where_nothing_pays_hardly_anything_is_lost() {
     let mut budgets = started(false);
     answers(&mut budgets, &text, 1, 60);
     let course = answers(&mut budgets, &text, 40, 60);
-    assert!(course.rate() > 0.98 / PASS, "{}", course.rate() * PASS);
+    assert!(course.rate() > 0.975 / PASS, "{}", course.rate() * PASS);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn for_show_a_model_drafts_where_the_context_has_nothing() {
     let text =
         Text { context: (1.0, 1.02 * PASS), head: (1.5, 2.0 * PASS), small: POOR, slow: 1.0 };
     let course = answers(&mut started(true), &text, 3, 60);
-    assert!(course.share(DrafterId::Head) > 0.9, "{course:?}");
+    assert!(course.share(DrafterId::Head) > 0.85, "{course:?}");
     let repeating = Text { context: (3.0, 1.1 * PASS), ..text };
     let mut budgets = started(true);
     answers(&mut budgets, &repeating, 1, 60);
