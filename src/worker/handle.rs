@@ -114,7 +114,7 @@ impl fmt::Debug for Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.disconnect();
-        let until = self.controls.get().leave_by.unwrap_or_else(Instant::now) + FREEING;
+        let until = self.controls.get().leave_by.unwrap_or_else(|| Instant::now() + FREEING);
         while !self.is_finished() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
