@@ -14,9 +14,10 @@
 //! rates change with the text.
 
 use super::VerifyTimes;
+use super::arm::Arm;
 use super::choose::Plan;
 use super::context_arm::ContextArm;
-use super::controller::{Arm, Controller, RoundObservation};
+use super::controller::{Controller, RoundObservation};
 use super::learned::{Learned, LearnedRound};
 use super::model_arm::ModelArm;
 use super::overrides::TreeOverrides;

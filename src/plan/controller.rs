@@ -4,6 +4,7 @@
 
 use std::fmt::Debug;
 
+use super::arm::Arm;
 use super::auto_controller::AutoController;
 use super::choose::Plan;
 use super::confidence_controller::ConfidenceController;
@@ -13,7 +14,7 @@ use super::model_arm::ModelArm;
 use super::overrides::{Prefer, TreeOverrides};
 use super::reason::Reason;
 use super::search_space::SearchSpace;
-use super::strategy::{Schedule, Sizing, Strategy};
+use super::strategy::{Sizing, Strategy};
 use super::tree_controller::TreeController;
 use super::verify_times::VerifyTimes;
 use crate::speculate::{Budget, DrafterId, Method, Tree};
@@ -73,24 +74,6 @@ impl<'a> RoundObservation<'a> {
             context: 0,
         }
     }
-}
-
-/// A drafter that is only called if the first drafter's tree is expected to give fewer tokens per
-/// millisecond.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Arm {
-    /// Its index in the engine.
-    pub drafter: usize,
-    /// What its tree may spend.
-    pub budget: Budget,
-    /// Whether it works at the same time as the target.
-    pub schedule: Schedule,
-    /// How many tokens per millisecond are expected of it.
-    pub rate: f64,
-    /// T_V, for computing what trees promise.
-    pub verify_times: VerifyTimes,
-    /// Whether its tree is cut to the nodes that pay off by their probabilities.
-    pub cut: bool,
 }
 
 /// Chooses the budgets of one strategy.

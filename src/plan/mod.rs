@@ -17,6 +17,7 @@
 //! a [`Controller`] repeats it with the rounds as they come.
 
 mod acceptance_history;
+mod arm;
 mod auto_controller;
 #[cfg(test)]
 mod auto_tests;
@@ -49,8 +50,9 @@ mod tree_controller;
 mod verify_times;
 
 pub use crate::speculate::DrafterId;
+pub use arm::Arm;
 pub use choose::{Plan, choose};
-pub use controller::{Arm, Controller, RoundObservation};
+pub use controller::{Controller, RoundObservation};
 pub use cost::{Costs, LevelCost, Measured};
 pub use cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
 pub use learned::Learned;
