@@ -36,11 +36,14 @@ pub fn own_head(target: &TargetFiles) -> OwnHead {
 /// The head that was made for the target that `spec` names, which has this shape. It opens the
 /// target only if there is a head of its size.
 pub fn own_head_of(spec: &Spec, config: &Config) -> Option<HeadFiles> {
-    let sized = all(user_heads().as_deref(), bundled::HEADS).any(|head| {
-        let made_for = fingerprints(&head).unwrap_or_default();
+    let sized = |head: &Folder| {
+        let made_for = fingerprints(head).unwrap_or_default();
         made_for.iter().any(|of| (of.hidden, of.vocab) == (config.hidden, config.vocab))
-    });
-    if sized { own_head(&open_target(spec, &mut |_| {}).ok()?).head } else { None }
+    };
+    let users = user_heads();
+    let mut heads = all(users.as_deref(), bundled::HEADS).filter(sized).peekable();
+    heads.peek()?;
+    find(&open_target(spec, &mut |_| {}).ok()?, heads).head
 }
 
 fn user_heads() -> Option<PathBuf> {

@@ -1,5 +1,5 @@
-//! What a round takes from a controller besides its budget: another drafter. It must not depend on
-//! controllers.
+//! What a round takes from a controller in addition to its budget: another drafter. It must not
+//! depend on controllers.
 
 use super::strategy::Schedule;
 use super::verify_times::VerifyTimes;
