@@ -168,7 +168,7 @@ fn details(expected: &Expected<'_>, forecaster: &Forecaster) -> String {
         Some(Runs::Model { config, engine, .. }) => {
             row("engine", engine.name());
             row("context", &format!("{} tokens", config.max_positions));
-            if facts.mtp {
+            if facts.mtp.is_some() {
                 row("draft head", "MTP, in the same file");
             }
         }

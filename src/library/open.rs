@@ -124,18 +124,12 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         return Err(LibraryError::missing(folder.name(), "model.safetensors", remedy));
     };
     let size = sizes::of(tensors.weights());
-    let mut mtp = None;
+    let mut head = None;
     let (weights, candle): (Box<dyn WeightSource + Send>, _) = match engine {
         ModelEngine::Dovetail => {
             let family = settings["model_type"].as_str().unwrap_or_default();
             let named = NamedTensors::new(tensors, family, &config);
-            if let (Some(before_norm), Some(fc)) =
-                (Config::mtp_before_norm(&settings), named.tensor(&format!("{MTP}fc.weight")))
-            {
-                let body = config.further_block(false, config.block.experts.is_some());
-                let own = MtpConfig { before_norm, blocks: 1, format: fc.format };
-                mtp = Some(HeadConfig::of_target(body, own));
-            }
+            head = mtp(&settings, &named, &config);
             (Box::new(named), None)
         }
         ModelEngine::Candle => (Box::new(tensors), candle_files(folder, settings)?),
@@ -149,14 +143,22 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         eos,
         bos,
         name: with_size(&printable_line(&title(name, HeaderName::default())), &size.short()),
-        detail: detail(&size, mtp.as_ref()),
+        detail: detail(&size, head.as_ref()),
         bytes: if own { size.bytes } else { size.widened() },
         formats: if own { size.formats } else { Vec::new() },
         repack: false,
         sampling: Recommended::of_json(&generation),
         candle,
-        mtp,
+        mtp: head,
     })
+}
+
+/// The MTP head next to a checkpoint's own tensors, if there is one.
+pub(super) fn mtp(settings: &Value, named: &NamedTensors, config: &Config) -> Option<HeadConfig> {
+    let before_norm = Config::mtp_before_norm(settings)?;
+    let format = named.tensor(&format!("{MTP}fc.weight"))?.format;
+    let body = config.further_block(false, config.block.experts.is_some());
+    Some(HeadConfig::of_target(body, MtpConfig { before_norm, blocks: 1, format }))
 }
 
 /// The checkpoint in `folder` for candle-transformers, if it has tensors.

@@ -11,6 +11,7 @@ use crate::library::{
 };
 use crate::load::Repacking;
 use crate::load::sizes::{FOUR_BITS, of_dflash, of_head, of_small};
+use crate::model::head::{FusionKind, HeadConfig};
 use crate::model::{Config, ModelEngine};
 use crate::plan::{
     CostInputs, DraftSize, Measured, SearchSpace, Setting, TargetSize, Throughput, TreeOverrides,
@@ -56,7 +57,7 @@ pub struct DraftForecast {
     pub name: String,
     /// Whether it is a draft head, not a small model.
     pub is_head: bool,
-    /// Whether it is the head that was made for the target, which needs no flag.
+    /// Whether it is the head that was made for the target or is in its file, which needs no flag.
     pub is_own: bool,
     /// Tokens per second with it, at the expected acceptance; not below [`Forecast::plain`],
     /// because the controller stops using a draft that does not pay off.
@@ -117,9 +118,13 @@ impl Forecaster {
             Some(with(&draft.located.name, draft.is_head(), false, draft_size))
         };
         let own = || {
-            let head = own_head_of(&model.located.spec, config)?;
-            let draft_size = of_head(&head.config, head.kind()?, config.tied_head, FOUR_BITS);
-            Some(with(&head.name, true, true, draft_size))
+            let of = |name: &str, head: &HeadConfig, kind| {
+                with(name, true, true, of_head(head, kind, config.tied_head, FOUR_BITS))
+            };
+            match own_head_of(&model.located.spec, config) {
+                Some(head) => Some(of(&head.name, &head.config, head.kind()?)),
+                None => Some(of(&model.located.name, model.facts.mtp.as_ref()?, FusionKind::Mtp)),
+            }
         };
         let mut drafts: Vec<DraftForecast> = match model.located.store {
             Store::Bundled => bundled_drafts().iter().filter_map(forecast).collect(),
@@ -234,7 +239,8 @@ fn context_bytes(config: &Config) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::{ModelPlaces, find};
+    use crate::library::{ModelPlaces, find, model_at};
+    use std::path::Path;
 
     const MACHINE: Forecaster = Forecaster {
         throughput: Throughput { multiply_adds: 1e11, bandwidth: 2e10, overhead: 4e-6, beta: 0.3 },
@@ -285,6 +291,18 @@ mod tests {
         assert_eq!(names, ["small"]);
         assert!(forecast.drafts[0].rate > forecast.plain.unwrap(), "{forecast:?}");
         assert_eq!(MACHINE.of(&small, &all).unwrap().drafts, []);
+    }
+
+    #[test]
+    fn the_head_in_a_models_own_file_is_among_its_drafts() {
+        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/arch");
+        let own = |name: &str| {
+            let model = model_at(&Path::new(golden).join(name), &[]);
+            let drafts = MACHINE.of(&model, &[]).unwrap().drafts;
+            drafts.iter().map(|draft| (draft.is_head, draft.is_own)).collect::<Vec<_>>()
+        };
+        assert_eq!(own("qwen35.gguf"), [(true, true)]);
+        assert_eq!(own("qwen3.gguf"), []);
     }
 
     #[test]

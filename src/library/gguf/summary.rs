@@ -10,7 +10,7 @@ use super::{GgufTensors, assistant, dflash, read, title, vocabulary};
 use crate::library::sizes::{self, pass_bytes};
 use crate::library::{Facts, LibraryError, Runs};
 use crate::model::ModelEngine;
-use crate::model::head::FusionKind;
+use crate::model::head::{FusionKind, HeadConfig};
 
 /// Reads the header of a file, together with its other shards.
 pub(in crate::library) fn facts(path: &Path) -> Facts {
@@ -32,8 +32,8 @@ pub(in crate::library) fn facts(path: &Path) -> Facts {
     facts
 }
 
-/// How a file is run, if it can be; notes whether it also holds a head.
-fn runs(file: GgufFile, has_head: &mut bool) -> Result<Runs, LibraryError> {
+/// How a file is run, if it can be; notes the head that it also holds.
+fn runs(file: GgufFile, head: &mut Option<Box<HeadConfig>>) -> Result<Runs, LibraryError> {
     if let Some(config) = assistant::config(&file)? {
         return Ok(Runs::Head { config: Box::new(config), fusion: FusionKind::Assistant });
     }
@@ -42,7 +42,7 @@ fn runs(file: GgufFile, has_head: &mut bool) -> Result<Runs, LibraryError> {
     }
     let (config, architecture) = config(&file)?;
     vocabulary::model(&file)?;
-    *has_head = mtp(&file, architecture, &config).is_some();
+    *head = mtp(&file, architecture, &config).map(Box::new);
     let weights = GgufTensors::new(file, architecture, &config, None)?;
     let pass_bytes = pass_bytes(&config, &weights, &sizes::of(weights.weights()));
     Ok(Runs::Model { config: Box::new(config), pass_bytes, engine: ModelEngine::Dovetail })

@@ -5,6 +5,7 @@ use crate::kernels::Matrix;
 use crate::library::LibraryError;
 use crate::library::folder::{Folder, json};
 use crate::library::hf_names::NamedTensors;
+use crate::library::open;
 use crate::library::pickle::PickledTensors;
 use crate::library::published_dflash::{self, is_dflash};
 use crate::library::safetensors::Tensors;
@@ -30,8 +31,8 @@ pub struct Facts {
     pub growth: u64,
     /// How the model is run, if it can be.
     pub runs: Option<Runs>,
-    /// Whether a GGUF file also holds an MTP head that we run.
-    pub mtp: bool,
+    /// The MTP head in its own files, if they hold one that we run.
+    pub mtp: Option<Box<HeadConfig>>,
     /// Its vocabulary.
     pub vocabulary: Option<Fingerprint>,
     /// Why it cannot be opened, and what to do.
@@ -108,7 +109,9 @@ impl Facts {
         let family = self.architecture.as_deref().unwrap_or_default();
         let pass_bytes = match engine {
             ModelEngine::Dovetail => {
-                pass_bytes(&config, &NamedTensors::new(tensors, family, &config), &size)
+                let named = NamedTensors::new(tensors, family, &config);
+                self.mtp = open::mtp(&settings, &named, &config).map(Box::new);
+                pass_bytes(&config, &named, &size)
             }
             ModelEngine::Candle => size.widened(),
         };
