@@ -103,24 +103,27 @@ fn the_table_of_placements_names_all_that_fit() {
 #[test]
 fn heads_in_files_and_dflash_drafters_go_to_the_card() {
     let Some(card) = with_card() else { return };
-    let setup = |draft| {
-        let target = Some(golden("arch/qwen35.gguf"));
+    let setup = |target, draft| {
+        let target = Some(golden(target));
         let device = DeviceChoice::Gpu(Some(0));
         let settings = Settings { target, draft, device, ..Settings::default() };
         loaded_on(&settings, &card).setup
     };
     let named = |file| HeadChoice::Named(vec![golden(file)]);
-    for (draft, strategy) in
-        [(HeadChoice::Own, "dovetail"), (named("drafters2026/dspark.gguf"), "dflash")]
-    {
-        let setup = setup(draft);
+    for (target, draft, strategy) in [
+        ("arch/qwen35.gguf", HeadChoice::Own, "dovetail"),
+        ("arch/qwen35.gguf", named("drafters2026/dspark.gguf"), "dflash"),
+        ("arch/qwen35.gguf", named("drafters2026/dflash2.gguf"), "dflash"),
+        ("arch/gemma4.gguf", named("drafters2026/dspark-gemma4.gguf"), "dflash"),
+    ] {
+        let setup = setup(target, draft);
         let draft = row(&setup, strategy).draft.clone().unwrap_or_default();
         assert!(draft.contains(&card.adapters[0].name), "{draft}: {:?}", setup.reasons);
         assert!(setup.device_bytes > 0, "{:?}", setup.notices);
     }
-    let why = Obstacle::OnlyCpu { drafter: "DFlash-2", with: "convolutions" };
+    let why = Obstacle::OnlyCpu { drafter: "assistant", with: "the target's keys and values" };
     let notice = Notice::Reason(LoadReason::Plan(Reason::DraftOnCpu(why)));
-    let notices = setup(named("drafters2026/dflash2.gguf")).notices;
+    let notices = setup("arch/gemma4.gguf", named("drafters2026/gemma4-assistant.gguf")).notices;
     assert!(notices.contains(&notice), "{notices:?}");
 }
 

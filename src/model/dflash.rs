@@ -86,13 +86,15 @@ impl DflashConfig {
         FeatureSource::States(self.states.clone())
     }
 
-    /// Weights that a pass reads: the blocks, `fc` and the LM head.
+    /// Weights that a pass reads: the blocks with their convolutions, `fc` and the LM head.
     pub(crate) fn weights(&self) -> u64 {
         let body = &self.body;
         let scored = self.scored.unwrap_or(body.vocab);
         let fc = body.hidden * self.states.len() * self.target_hidden;
         let blocks = body.linear_weights() - (body.vocab * body.hidden) as u64;
-        blocks + (fc + scored * body.hidden) as u64
+        let [taps, groups] = self.convolution.unwrap_or([0; 2]);
+        let kernels = 4 * body.layers * taps * groups * body.hidden;
+        blocks + (fc + kernels + scored * body.hidden) as u64
     }
 
     /// Checks that it was made for a target like this one.

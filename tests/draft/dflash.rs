@@ -88,15 +88,29 @@ fn two_rounds_are_llama_cpp_s() {
     }
 }
 
-/// What the kernels do not support is refused with a reason.
 #[test]
 fn two_rounds_on_a_gpu_are_llama_cpp_s() {
     let Some(gpu) = gpu() else { return };
-    let refused = DflashCase::all().filter_map(|case| {
-        let error = case.on_gpu(&gpu).map(|model| assert_two_rounds(&case, model)).err()?;
-        Some(format!("{}: {error}", case.name))
-    });
-    insta::assert_snapshot!(refused.collect::<Vec<_>>().join("\n"));
+    for case in DflashCase::all() {
+        assert_two_rounds(&case, case.on_gpu(&gpu).unwrap());
+    }
+}
+
+/// No recording has layers of two kinds.
+#[test]
+fn layers_of_two_kinds_draft_alike_on_a_gpu() {
+    let Some(gpu) = gpu() else { return };
+    let mut case = DflashCase::load(DFLASH[1]);
+    let logits = |case: &DflashCase, mut model: DflashModel| {
+        model.inject(&case.floats("r1.features")).unwrap();
+        model.draft(case.tokens("r1.block_tokens")[0]).unwrap();
+        model.logits_after(2, &[7]).0
+    };
+    let alike = logits(&case, case.model());
+    case.files.config.causal = vec![true, false];
+    let expected = logits(&case, case.model());
+    assert_ne!(expected, alike);
+    assert_close(case.name, &logits(&case, case.on_gpu(&gpu).unwrap()), &expected, LOGITS);
 }
 
 fn assert_two_rounds(case: &DflashCase, mut model: DflashModel) {

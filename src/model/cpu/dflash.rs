@@ -56,16 +56,8 @@ impl CpuDflash {
             packer.matrix("fc.weight", [h, config.states.len() * config.target_hidden], None)?;
         let fc_norm = packer.norm(&body.block, "enc.output_norm", h)?;
         let mut layers = Vec::with_capacity(body.layers);
-        for (index, &window) in config.windows.iter().enumerate() {
-            let mut layer = packer.layer(body, index)?;
-            layer.window = window;
-            if let Some(shape) = config.convolution {
-                let mut convolution = |part: &str| {
-                    convolution(&mut packer, source, &layer_name(index, part), shape, h)
-                };
-                layer.convolutions = Some(Box::new([convolution("attn")?, convolution("ffn")?]));
-            }
-            layers.push(layer);
+        for index in 0..body.layers {
+            layers.push(dflash_layer(&mut packer, source, config, index)?);
         }
         let mut table = |own: bool, name: &str, rows: usize, shared: &Arc<Matrix>| match own {
             true => packer.matrix(name, [rows, h], None).map(Arc::new),
@@ -149,8 +141,8 @@ impl DflashPasses for CpuDflash {
             embedding.row(tokens[row] as usize, stream);
             body.block.scale_embedding(stream);
         });
-        for (index, (layer, &causal)) in layers.iter().zip(&config.causal).enumerate() {
-            blocks.run(index, layer, &masks[usize::from(causal)]);
+        for (index, layer) in layers.iter().enumerate() {
+            blocks.run(index, layer, &masks[usize::from(layer.causal)]);
         }
         self.norm.apply(pool, &blocks.scratch.stream, body.rms_eps, outputs);
         logits.resize(rows * self.lm_head.outputs(), 0.0);
@@ -169,16 +161,27 @@ impl DflashPasses for CpuDflash {
     }
 }
 
-/// A convolution of these taps and kernels, `[taps, groups]`, over `width` channels.
-fn convolution(
-    packer: &mut Packer<'_>,
+/// A block of a drafter with its window and its convolutions, packed for any device.
+pub(in crate::model) fn dflash_layer<M>(
+    packer: &mut Packer<'_, M>,
     source: &dyn WeightSource,
-    at: &str,
-    [taps, groups]: [usize; 2],
-    width: usize,
-) -> Result<Convolution, WeightError> {
-    let base = weights::floats(source, &format!("{at}_conv_base"), &[2, taps, width])?;
-    let dynamic =
-        packer.matrix(&format!("{at}_conv_proj.weight"), [2 * taps * groups, width], None)?;
-    Ok(Convolution { taps, base, dynamic })
+    config: &DflashConfig,
+    index: usize,
+) -> Result<Layer<M>, WeightError> {
+    let mut layer = packer.layer(&config.body, index)?;
+    layer.window = config.windows[index];
+    layer.causal = config.causal[index];
+    let width = config.body.hidden;
+    let mut convolution = |part: &str, [taps, groups]: [usize; 2]| {
+        let name = |part_of: &str| layer_name(index, &format!("{part}_conv_{part_of}"));
+        let base = weights::floats(source, &name("base"), &[2, taps, width])?;
+        let rows = 2 * taps * groups;
+        let dynamic = packer.matrix(&name("proj.weight"), [rows, width], None)?;
+        Ok::<_, WeightError>(Convolution { taps, base, dynamic })
+    };
+    if let Some(shape) = config.convolution {
+        let both = [convolution("attn", shape)?, convolution("ffn", shape)?];
+        layer.convolutions = Some(Box::new(both));
+    }
+    Ok(layer)
 }

@@ -22,6 +22,8 @@ pub(in crate::model) struct Layer<M = Matrix> {
     pub(in crate::model) mlp_out_norm: Option<NormWeights>,
     /// The sliding window of this layer.
     pub(in crate::model) window: Option<usize>,
+    /// Whether a row of a block that is drafted at once sees only the rows before it (DFlash).
+    pub(in crate::model) causal: bool,
     /// The index of the layer's [`crate::model::RopeTable`]; `None` if nothing is rotated.
     pub(in crate::model) rope: Option<usize>,
     /// Attention sinks, `[heads]`.

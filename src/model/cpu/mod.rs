@@ -22,6 +22,7 @@ mod weights;
 
 pub use batch::CpuBatch;
 pub use dflash::CpuDflash;
+pub(super) use dflash::dflash_layer;
 pub use dflash_model::DflashModel;
 pub(super) use dflash_model::DflashPasses;
 pub use draft::CpuDraft;

@@ -15,7 +15,7 @@ use super::places::{PassRows, Places};
 use super::step::{At, PassRecorder, ShaderStep};
 use super::streamed::StreamedWeights;
 use crate::kernels::{Activation, Format, KvFormat};
-use crate::model::cpu::layer::{Attention, Layer};
+use crate::model::cpu::layer::{Attention, Convolution, Layer};
 use crate::model::{Config, NormKind, QkNorm, RopeTable};
 
 /// The widest head that the kernels support.
@@ -68,11 +68,10 @@ impl GpuBlocks {
             (block.latent.is_some(), "latent attention"),
             (block.recurrent.is_some(), "recurrent layers"),
             (block.output_gate && config.qkv_bias, "biases of q with gates"),
-            (block.sinks, "attention sinks"),
             (block.value_dim.is_some() || block.local_heads.is_some(), "heads of several widths"),
-            (block.attention_out_scale != 1.0, "a factor of attention's output"),
-            (block.own_kv_layers.is_some() || block.value_norm, "such keys and values"),
-            (block.per_layer_dim > 0 || block.output_scale, "such ends of layers"),
+            (block.attention_out_scale != 1.0 && config.o_bias, "a factor of o's biases"),
+            (block.own_kv_layers.is_some(), "keys and values of other layers"),
+            (block.per_layer_dim > 0, "embeddings for each layer"),
             (block.intermediates.is_some(), "MLPs of several widths"),
             (block.norm != NormKind::Rms, "layer norms"),
             (!block.gated || block.mlp_bias, "an MLP with biases or without a gate"),
@@ -126,12 +125,24 @@ impl GpuBlocks {
         matrices: Vec<GpuMatrix>,
         input: Option<&GpuBuffer>,
     ) -> Result<(), GpuError> {
-        let (Some(Attention::Grouped(attention)), [o, q, k, v, gate, up, down]) =
-            (&layer.attention, &matrices[..])
-        else {
-            return Err(GpuError("the GPU kernels do not support such blocks".to_owned()));
+        let unknown = || GpuError("the GPU kernels do not support such blocks".to_owned());
+        let Some(Attention::Grouped(attention)) = &layer.attention else { return Err(unknown()) };
+        let (qkv, rest) = match (&matrices[..], &attention.v) {
+            ([o, q, k, v, rest @ ..], Some(_)) => ([o, q, k, v], rest),
+            // Values that are keys before norm and RoPE are computed once more.
+            ([o, q, k, rest @ ..], None) => ([o, q, k, k], rest),
+            _ => return Err(unknown()),
         };
-        let Self { gpu, config, buffers, places, cache, layers, .. } = self;
+        let [gate, up, down, kernels @ ..] = rest else { return Err(unknown()) };
+        let convolutions: Vec<_> = (layer.convolutions.iter().flat_map(|both| &**both))
+            .zip(kernels)
+            .map(|(own, dynamic)| Convolution { taps: own.taps, base: own.base.clone(), dynamic })
+            .collect();
+        let Self { gpu, config, buffers, places, cache, layers, rows, .. } = self;
+        if let (Some(own), None) = (kernels.first(), &buffers.convolution) {
+            let of = |width: usize| gpu.buffer(4 * (*rows * width) as u64);
+            buffers.convolution = Some([of(own.outputs)?, of(own.inputs)?]);
+        }
         let mut maker = BlockMaker {
             config,
             buffers,
@@ -141,8 +152,8 @@ impl GpuBlocks {
             keys: 0..0,
             steps: StepMaker::new(gpu, config.rms_eps),
         };
-        maker.attend(layer, attention, [o, q, k, v], input)?;
-        maker.transform(layer, [gate, up, down])?;
+        maker.attend(layer, attention, qkv, convolutions.first(), input)?;
+        maker.transform(layer, [gate, up, down], convolutions.get(1))?;
         let BlockMaker { keys, steps: StepMaker { steps, vectors, .. }, .. } = maker;
         layers.push(BlockSteps { steps, keys, matrices, vectors });
         Ok(())
@@ -168,7 +179,7 @@ impl GpuBlocks {
 
     /// The format of the first block's MLP: in mixed files, the format of most weights.
     pub(in crate::model) fn format(&self) -> Option<Format> {
-        // In the order of `push`: o, q, k, v, gate, up.
+        // In the order of `push`: o, q, k, v, gate, up; without v, the MLP's `down`.
         self.layers.first().and_then(|layer| layer.matrices.get(5)).map(|up| up.format)
     }
 
@@ -213,8 +224,8 @@ impl GpuBlocks {
         Ok(())
     }
 
-    /// Records the computation of every block's keys and values from the rows of `branch`, as if
-    /// these were its norm of the stream.
+    /// Records the computation of every block's keys and values from rows that are where attention
+    /// looks for its input.
     pub(super) fn inject(&self, recorder: &mut PassRecorder<'_>, at: At) {
         for layer in &self.layers {
             recorder.run_all(&layer.steps[layer.keys.clone()], at);

@@ -7,13 +7,19 @@ use super::buffer::GpuBuffer;
 use super::device::Gpu;
 use super::error::GpuError;
 use super::kernels::Shader;
-use super::maker::{GpuNorm, GpuProduct, StepMaker};
+use super::maker::{ADD_TO_OUTPUT, Adding, GpuNorm, GpuProduct, StepMaker};
 use super::matrix::GpuMatrix;
 use super::places::Places;
 use super::step::Workgroups;
 use crate::kernels::{Activation, KvFormat};
 use crate::model::Config;
-use crate::model::cpu::layer::{GroupedQuery, Layer, NormWeights};
+use crate::model::cpu::layer::{Convolution, GroupedQuery, Layer, NormWeights};
+
+/// Flags of the kernels.
+const NORM_VALUES: u32 = 2;
+const CAUSAL: u32 = 2;
+/// The score that counts for nothing.
+const LOWEST: f32 = -3e38;
 
 /// Buffers of a pass, `[rows, …]`, shared by all blocks.
 pub(in crate::model) struct BlockBuffers {
@@ -26,6 +32,8 @@ pub(in crate::model) struct BlockBuffers {
     attended: GpuBuffer,
     gate_up: GpuBuffer,
     inner: GpuBuffer,
+    /// The kernels of the rows, and what they convolve, if the blocks have convolutions.
+    pub(super) convolution: Option<[GpuBuffer; 2]>,
 }
 
 impl BlockBuffers {
@@ -39,12 +47,14 @@ impl BlockBuffers {
             attended: of(config.q_width())?,
             gate_up: of(2 * config.intermediate)?,
             inner: of(config.intermediate)?,
+            convolution: None,
         })
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        let Self { stream, branch, qkv, q, attended, gate_up, inner } = self;
-        [stream, branch, qkv, q, attended, gate_up, inner].map(GpuBuffer::bytes).iter().sum()
+        let Self { stream, branch, qkv, q, attended, gate_up, inner, convolution } = self;
+        let all = [stream, branch, qkv, q, attended, gate_up, inner].into_iter();
+        all.chain(convolution.iter().flatten()).map(GpuBuffer::bytes).sum()
     }
 }
 
@@ -74,12 +84,13 @@ impl<'a> BlockMaker<'a> {
         layer: &Layer<M>,
         weights: &GroupedQuery<M>,
         [o, q, k, v]: [&GpuMatrix; 4],
+        convolution: Option<&Convolution<&GpuMatrix>>,
         input: Option<&GpuBuffer>,
     ) -> Result<(), GpuError> {
         let &mut Self { config, buffers: b, places, cache, kv, .. } = self;
         let input = match input {
             Some(input) => input,
-            None => self.normed(layer.attention_norm.as_ref())?,
+            None => self.normed(layer.attention_norm.as_ref(), convolution)?,
         };
         let stride = qkv_width(config);
         let kv_width = config.kv_width();
@@ -92,7 +103,8 @@ impl<'a> BlockMaker<'a> {
             let product = GpuProduct::new(matrix, input, &b.qkv);
             self.steps.product(GpuProduct { at, stride, bias, ..product })?;
         }
-        let normed = weights.qk_norm.is_some();
+        let normed = u32::from(weights.qk_norm.is_some())
+            | if weights.value_norm.is_some() { NORM_VALUES } else { 0 };
         let gpu = self.steps.gpu;
         let norms = match &weights.qk_norm {
             Some([q, k]) => [gpu.filled(&q.weight)?, gpu.filled(&k.weight)?],
@@ -107,7 +119,7 @@ impl<'a> BlockMaker<'a> {
         self.steps.add(
             Shader::Rotate(kv),
             &[&b.qkv, angles, &norms[0], &norms[1], &b.q, cache],
-            u32::from(normed),
+            normed,
             &words,
             Workgroups::ForRow((config.heads + 2 * config.kv_heads) as u32),
         );
@@ -117,16 +129,20 @@ impl<'a> BlockMaker<'a> {
         let scale = scale.unwrap_or_else(|| 1.0 / (config.head_dim as f32).sqrt());
         let window = layer.window.unwrap_or(0) as u32;
         let softcap = config.block.attention_softcap.unwrap_or(0.0);
-        let words = [&heads[..], &[window, scale.to_bits(), softcap.to_bits()]].concat();
+        let numbers = [scale, softcap, config.block.attention_out_scale].map(f32::to_bits);
+        let words = [&heads[..], &[window], &numbers].concat();
+        let none = || vec![LOWEST; config.heads];
+        let sinks = gpu.filled(&layer.sinks.clone().unwrap_or_else(none))?;
         self.steps.add(
             Shader::Attention(kv),
-            &[&b.q, cache, &places.paths, &b.qkv, &b.attended],
-            gated,
+            &[&b.q, cache, &places.paths, &b.qkv, &sinks, &b.attended],
+            gated | if layer.causal { CAUSAL } else { 0 },
             &words,
             Workgroups::ForRow(config.heads as u32),
         );
+        self.steps.vectors.push(sinks);
         let bias = layer.o_bias.as_deref();
-        self.join(o, bias, &b.attended, layer.attention_out_norm.as_ref())
+        self.join(o, bias, &b.attended, layer.attention_out_norm.as_ref(), convolution, 1.0)
     }
 
     /// The MLP, and adding its output to the stream.
@@ -134,9 +150,10 @@ impl<'a> BlockMaker<'a> {
         &mut self,
         layer: &Layer<M>,
         [gate, up, down]: [&GpuMatrix; 3],
+        convolution: Option<&Convolution<&GpuMatrix>>,
     ) -> Result<(), GpuError> {
         let &mut Self { config, buffers: b, .. } = self;
-        let input = self.normed(layer.mlp_norm.as_ref())?;
+        let input = self.normed(layer.mlp_norm.as_ref(), convolution)?;
         let width = config.intermediate;
         for (matrix, at) in [(gate, 0), (up, width)] {
             let product = GpuProduct::new(matrix, input, &b.gate_up);
@@ -144,33 +161,74 @@ impl<'a> BlockMaker<'a> {
         }
         let gelu = u32::from(config.block.activation == Activation::GeluTanh);
         self.steps.elements(Shader::Gated, &[&b.gate_up, &b.inner], gelu, width, &[]);
-        self.join(down, None, &b.inner, layer.mlp_out_norm.as_ref())
+        let scale = layer.output_scale.unwrap_or(1.0);
+        self.join(down, None, &b.inner, layer.mlp_out_norm.as_ref(), convolution, scale)
     }
 
-    /// The stream, or its norm if there is one.
-    fn normed(&mut self, norm: Option<&NormWeights>) -> Result<&'a GpuBuffer, GpuError> {
+    /// The stream, or its norm if there is one, convolved if the block does that.
+    fn normed(
+        &mut self,
+        norm: Option<&NormWeights>,
+        convolution: Option<&Convolution<&GpuMatrix>>,
+    ) -> Result<&'a GpuBuffer, GpuError> {
         let b = self.buffers;
-        let Some(norm) = norm else { return Ok(&b.stream) };
-        self.steps.norm(GpuNorm::new(&norm.weight, &b.stream, &b.branch))?;
-        Ok(&b.branch)
+        let mut input = &b.stream;
+        if let Some(norm) = norm {
+            self.steps.norm(GpuNorm::new(&norm.weight, input, &b.branch))?;
+            input = &b.branch;
+        }
+        if let (Some(own), Some([kernels, convolved])) = (convolution, &b.convolution) {
+            self.steps.product(GpuProduct::new(own.dynamic, input, kernels))?;
+            self.convolve(own, 0, [kernels, input, convolved], None)?;
+            input = convolved;
+        }
+        Ok(input)
     }
 
-    /// stream += the product, normed if the family does that.
+    /// Convolves rows by one side of their kernels.
+    fn convolve(
+        &mut self,
+        own: &Convolution<&GpuMatrix>,
+        side: usize,
+        [kernels, input, output]: [&GpuBuffer; 3],
+        adding: Adding,
+    ) -> Result<(), GpuError> {
+        let (taps, width) = (own.taps, own.dynamic.inputs);
+        let base = self.steps.gpu.filled(&own.base[side * taps * width..][..taps * width])?;
+        let groups = own.dynamic.outputs / (2 * taps);
+        let [kept, factor] = adding.unwrap_or([1.0; 2]).map(|factor| factor.to_bits() as usize);
+        let flags = if adding.is_some() { ADD_TO_OUTPUT } else { 0 };
+        let buffers = [input, kernels, &base, output];
+        let words = [taps, groups, side, kept, factor];
+        self.steps.elements(Shader::Convolve, &buffers, flags, width, &words);
+        self.steps.vectors.push(base);
+        Ok(())
+    }
+
+    /// stream += the product, convolved and normed if the family does that; then a factor of it.
     fn join(
         &mut self,
         matrix: &GpuMatrix,
         bias: Option<&[f32]>,
         input: &GpuBuffer,
         norm: Option<&NormWeights>,
+        convolution: Option<&Convolution<&GpuMatrix>>,
+        scale: f32,
     ) -> Result<(), GpuError> {
         let &mut Self { config, buffers: b, .. } = self;
-        let adding = Some(config.block.residual_scale);
-        let Some(norm) = norm else {
+        let adding = Some([scale, scale * config.block.residual_scale]);
+        if norm.is_none() && convolution.is_none() {
             let product = GpuProduct::new(matrix, input, &b.stream);
             return self.steps.product(GpuProduct { bias, adding, ..product });
-        };
+        }
         self.steps.product(GpuProduct { bias, ..GpuProduct::new(matrix, input, &b.branch) })?;
-        let norm = GpuNorm::new(&norm.weight, &b.branch, &b.stream);
-        self.steps.norm(GpuNorm { adding, ..norm })
+        let mut branch = &b.branch;
+        if let (Some(own), Some([kernels, convolved])) = (convolution, &b.convolution) {
+            let (output, adding) = norm.map_or((&b.stream, adding), |_| (convolved, None));
+            self.convolve(own, 1, [kernels, branch, output], adding)?;
+            branch = output;
+        }
+        let Some(norm) = norm else { return Ok(()) };
+        self.steps.norm(GpuNorm { adding, ..GpuNorm::new(&norm.weight, branch, &b.stream) })
     }
 }

@@ -14,7 +14,7 @@ use super::places::PassRows;
 use super::step::{PassRecorder, ShaderStep};
 use crate::kernels::TreeMask;
 use crate::model::cpu::packer::Packer;
-use crate::model::cpu::{DflashModel, DflashPasses};
+use crate::model::cpu::{DflashModel, DflashPasses, dflash_layer};
 use crate::model::head::{DraftPrecision, HeadError, SharedTables, upload_table};
 use crate::model::taps::Taps;
 use crate::model::weights::{EMBEDDING, HEAD, NORM};
@@ -37,11 +37,6 @@ impl GpuDflash {
     /// What a drafter has that only the CPU supports.
     pub fn unsupported(config: &DflashConfig) -> Option<&'static str> {
         let all = [
-            (config.convolution.is_some(), "convolutions"),
-            (
-                config.causal.contains(&true) && config.causal.contains(&false),
-                "layers of two kinds",
-            ),
             (config.rows > ROWS, "so many rows in a pass"),
             (!config.body.block.input_norms, "layers without norms"),
         ];
@@ -70,9 +65,8 @@ impl GpuDflash {
         let mut blocks = GpuBlocks::new(gpu, body, body.layers, shape)?;
         let mut progress = |_| {};
         let mut packer = encoder::<MatrixPlace>(gpu, source, pool, 0, &mut progress);
-        for (index, &window) in config.windows.iter().enumerate() {
-            let mut layer = packer.layer(body, index)?;
-            layer.window = window;
+        for index in 0..body.layers {
+            let layer = dflash_layer(&mut packer, source, config, index)?;
             let matrices = layer.matrices().into_iter().cloned().collect();
             blocks.push(&layer, matrices, None)?;
         }
@@ -98,13 +92,12 @@ impl GpuDflash {
         let mut maker = StepMaker::new(gpu, body.rms_eps);
         let buffers = &blocks.buffers;
         maker.product(GpuProduct::new(&fc, &features, &buffers.stream))?;
-        maker.norm(GpuNorm::new(&fc_norm.weight, &buffers.stream, &buffers.branch))?;
+        // What is injected is not convolved.
+        let read = buffers.convolution.as_ref().map_or(&buffers.branch, |[_, read]| read);
+        maker.norm(GpuNorm::new(&fc_norm.weight, &buffers.stream, read))?;
         let StepMaker { steps: fuses, vectors, .. } = maker;
         let model = GpuModel::new(blocks, lm_head, &norm, embedding, request)?;
-        let mask = match config.causal.contains(&true) {
-            true => TreeMask::causal(config.rows),
-            false => TreeMask::both_ways(config.rows),
-        };
+        let mask = TreeMask::both_ways(config.rows);
         let passes = Self { model, fuses, fc, norm: vectors, features, mask };
         Ok(DflashModel::new(Box::new(passes), config, request)?)
     }

@@ -44,6 +44,8 @@ pub(in crate::model) enum Shader {
     Attention(KvFormat),
     /// Gated units.
     Gated,
+    /// Convolutions over rows.
+    Convolve,
     /// The gate of DGF.
     Blend,
     /// Copies of rows.
@@ -80,8 +82,9 @@ impl Shader {
             }
             Self::Norm => (vec![include_str!("shaders/norm.wgsl")], 2, 1),
             Self::Rotate(kv) => (vec![cache(kv), include_str!("shaders/rotate.wgsl")], 4, 2),
-            Self::Attention(kv) => (vec![cache(kv), include_str!("shaders/attention.wgsl")], 4, 1),
+            Self::Attention(kv) => (vec![cache(kv), include_str!("shaders/attention.wgsl")], 5, 1),
             Self::Gated => (vec![include_str!("shaders/gated.wgsl")], 1, 1),
+            Self::Convolve => (vec![include_str!("shaders/convolve.wgsl")], 3, 1),
             Self::Blend => (vec![include_str!("shaders/blend.wgsl")], 2, 1),
             Self::Rows => (vec![include_str!("shaders/rows.wgsl")], 2, 1),
             Self::Keep(kv) => (vec![cache(kv), include_str!("shaders/keep.wgsl")], 1, 1),

@@ -15,11 +15,14 @@ pub(super) const OUTPUTS: u32 = 4;
 const THREADS: usize = 64;
 
 /// A result is added to what its output holds.
-const ADD_TO_OUTPUT: u32 = 1;
+pub(super) const ADD_TO_OUTPUT: u32 = 1;
 const WITH_BIAS: u32 = 2;
 const WITH_SILU: u32 = 4;
 
-/// A product: output = factor · activation(matrix · input + bias) for every row of a pass.
+/// The factors of what an output holds and of what is added to it; `None` overwrites it.
+pub(in crate::model) type Adding = Option<[f32; 2]>;
+
+/// A product: output = activation(matrix · input + bias) for every row of a pass.
 pub(in crate::model) struct GpuProduct<'a> {
     pub(in crate::model) matrix: &'a GpuMatrix,
     /// Rows as wide as the matrix expects.
@@ -31,8 +34,7 @@ pub(in crate::model) struct GpuProduct<'a> {
     pub(in crate::model) stride: usize,
     pub(in crate::model) bias: Option<&'a [f32]>,
     pub(in crate::model) silu: bool,
-    /// Multiplies by this factor and adds to what the output holds, instead of overwriting it.
-    pub(in crate::model) adding: Option<f32>,
+    pub(in crate::model) adding: Adding,
 }
 
 impl<'a> GpuProduct<'a> {
@@ -58,8 +60,7 @@ pub(in crate::model) struct GpuNorm<'a> {
     pub(in crate::model) at: usize,
     /// The width of the output's rows.
     pub(in crate::model) stride: usize,
-    /// Multiplies by this factor and adds to what the output holds, instead of overwriting it.
-    pub(in crate::model) adding: Option<f32>,
+    pub(in crate::model) adding: Adding,
 }
 
 impl<'a> GpuNorm<'a> {
@@ -124,6 +125,7 @@ impl<'a> StepMaker<'a> {
     pub(in crate::model) fn product(&mut self, product: GpuProduct<'_>) -> Result<(), GpuError> {
         let GpuProduct { matrix, input, output, at, stride, bias, silu, adding } = product;
         let encoding = Encoding::of(matrix.format);
+        let [kept, factor] = adding.unwrap_or([1.0; 2]);
         let mut flags = 0;
         for (flag, wanted) in
             [(ADD_TO_OUTPUT, adding.is_some()), (WITH_BIAS, bias.is_some()), (WITH_SILU, silu)]
@@ -137,10 +139,10 @@ impl<'a> StepMaker<'a> {
                 matrix.inputs as u32,
                 part.rows as u32,
                 matrix.inputs as u32,
-                0,
+                kept.to_bits(),
                 stride as u32,
                 (at + part.first) as u32,
-                adding.unwrap_or(1.0).to_bits(),
+                factor.to_bits(),
                 encoding.group_shift(),
             ];
             let buffers = [&*part.place.codes, &part.place.scales, input, &bias, output];
@@ -156,14 +158,15 @@ impl<'a> StepMaker<'a> {
     pub(in crate::model) fn norm(&mut self, norm: GpuNorm<'_>) -> Result<(), GpuError> {
         let GpuNorm { weight, input, output, segments, at, stride, adding } = norm;
         let width = weight.len() / segments;
+        let [kept, factor] = adding.unwrap_or([1.0; 2]);
         let words = [
             width as u32,
             width as u32,
             weight.len() as u32,
-            0,
+            kept.to_bits(),
             stride as u32,
             at as u32,
-            adding.unwrap_or(1.0).to_bits(),
+            factor.to_bits(),
             self.eps.to_bits(),
         ];
         let flags = if adding.is_some() { ADD_TO_OUTPUT } else { 0 };

@@ -214,6 +214,7 @@ impl<'a, M> Packer<'a, M> {
             },
             mlp_out_norm,
             window,
+            causal: false,
             rope,
             sinks: self.vector_if(
                 block.sinks && (block.global_sinks || window.is_some()),

@@ -15,6 +15,8 @@ struct Params {
     scale: f32,
     // 0 is none.
     softcap: f32,
+    // Of what is returned.
+    factor: f32,
 }
 
 var<immediate> p: Params;
@@ -26,9 +28,13 @@ var<immediate> p: Params;
 @group(0) @binding(2) var<storage, read> paths: array<u32>;
 // [rows, q | k | v] with a gate after each head of q, if there are gates.
 @group(0) @binding(3) var<storage, read> qkv: array<vec2<f32>>;
-@group(0) @binding(4) var<storage, read_write> output: array<vec2<f32>>;
+// For each head, one more score without a value: the attention sink, or the lowest score.
+@group(0) @binding(4) var<storage, read> sinks: array<f32>;
+@group(0) @binding(5) var<storage, read_write> output: array<vec2<f32>>;
 
 const GATED = 1u;
+// A row sees no later row, whatever its path says.
+const CAUSAL = 2u;
 
 const CHUNK = 64u;
 const LOWEST = -3.0e38;
@@ -38,7 +44,8 @@ var<workgroup> scores: array<f32, 64>;
 var<workgroup> shares: array<f32, 64>;
 var<workgroup> slots: array<u32, 64>;
 
-fn gated(x: vec2<f32>, gate: u32) -> vec2<f32> {
+fn finished(y: vec2<f32>, gate: u32) -> vec2<f32> {
+    let x = y * p.factor;
     if (p.flags & GATED) == 0u {
         return x;
     }
@@ -58,16 +65,20 @@ fn main(
     for (var c = thread; c < pairs; c += 64u) {
         query[c] = q[(row * p.heads + head) * pairs + c] * p.scale;
     }
-    let straight = paths[4u * row];
+    var straight = paths[4u * row];
     let list = paths[4u * row + 1u];
-    let seen = straight + paths[4u * row + 2u];
     let end = paths[4u * row + 3u];
+    if (p.flags & CAUSAL) != 0u {
+        straight = min(straight, end);
+    }
+    let seen = straight + paths[4u * row + 2u];
     var lowest = 0u;
     if p.window > 0u && end > p.window {
         lowest = end - p.window;
     }
-    var top = LOWEST;
-    var total = 0.0;
+    // Without a sink, this 1 counts for nothing next to any score.
+    var top = sinks[head];
+    var total = 1.0;
     var near = vec2(0.0);
     var far = vec2(0.0);
     for (var chunk = lowest / CHUNK * CHUNK; chunk < seen; chunk += CHUNK) {
@@ -126,9 +137,9 @@ fn main(
     let to = (row * p.heads + head) * pairs + thread;
     let gate = (2u * (row * (p.heads + p.kv_heads) + head) + 1u) * pairs + thread;
     if thread < pairs {
-        output[to] = gated(near / total, gate);
+        output[to] = finished(near / total, gate);
     }
     if thread + 64u < pairs {
-        output[to + 64u] = gated(far / total, gate + 64u);
+        output[to + 64u] = finished(far / total, gate + 64u);
     }
 }

@@ -1,5 +1,5 @@
 // RMS norm of each of a row's segments: out = x / sqrt(mean(x^2) + eps) * weight, stored or, times
-// a factor, added. A workgroup makes one segment.
+// a factor, added to what the output holds, times another. A workgroup makes one segment.
 
 struct Params {
     rows: u32,
@@ -9,7 +9,7 @@ struct Params {
     width: u32,
     weight_stride: u32,
     in_stride: u32,
-    in_at: u32,
+    kept: f32,
     out_stride: u32,
     out_at: u32,
     factor: f32,
@@ -31,7 +31,7 @@ fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let begin = group.y * p.in_stride + p.in_at + group.x * p.width;
+    let begin = group.y * p.in_stride + group.x * p.width;
     var sum = 0.0;
     for (var c = thread; c < p.width; c += 64u) {
         let x = input[begin + c];
@@ -48,7 +48,7 @@ fn main(
     for (var c = thread; c < p.width; c += 64u) {
         var y = input[begin + c] * scale * weight[group.x * p.weight_stride + c];
         if (p.flags & ADD_TO_OUTPUT) != 0u {
-            y = output[to + c] + p.factor * y;
+            y = p.kept * output[to + c] + p.factor * y;
         }
         output[to + c] = y;
     }

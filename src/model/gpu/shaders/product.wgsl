@@ -12,7 +12,7 @@ struct Params {
     inputs: u32,
     outputs: u32,
     in_stride: u32,
-    in_at: u32,
+    kept: f32,
     out_stride: u32,
     out_at: u32,
     factor: f32,
@@ -60,7 +60,7 @@ fn main(
     // Outputs beyond the last repeat it and are not written.
     let o = min(group.x * OUTPUTS + own, p.outputs - 1u);
     let stride = p.in_stride / 4u;
-    let begin = first * stride + p.in_at / 4u;
+    let begin = first * stride;
     var sum: array<f32, 8>;
     for (var g = lane; g < p.inputs / 8u; g += LANES) {
         let w = weights(o, g);
@@ -106,7 +106,7 @@ fn main(
     }
     let to = (first + row) * p.out_stride + p.out_at + mine;
     if (p.flags & ADD_TO_OUTPUT) != 0u {
-        total = output[to] + p.factor * total;
+        total = p.kept * output[to] + p.factor * total;
     }
     output[to] = total;
 }

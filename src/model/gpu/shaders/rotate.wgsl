@@ -1,5 +1,5 @@
-// From the joined products q | k | v of a row: norms of q's and k's heads, rotary positions, then q
-// to its buffer, k and v to the cache. A workgroup makes one head of one row. A gate of attention's
+// From the joined products q | k | v of a row: norms of heads, rotary positions, then q to its
+// buffer, k and v to the cache. A workgroup makes one head of one row. A gate of attention's
 // output, which may follow each head of q, stays where it is.
 
 struct Params {
@@ -28,7 +28,9 @@ var<immediate> p: Params;
 // [slots, k | v]
 @group(0) @binding(5) var<storage, read_write> cache: array<Pair>;
 
+// Norms of q's and k's heads, and of v's, which have no weights.
 const NORM_HEADS = 1u;
+const NORM_VALUES = 2u;
 
 var<workgroup> head: array<f32, 256>;
 var<workgroup> sums: array<f32, 64>;
@@ -64,16 +66,18 @@ fn main(
     }
     sums[thread] = sum;
     workgroupBarrier();
-    if (p.flags & NORM_HEADS) != 0u && !is_v {
+    if (p.flags & select(NORM_HEADS, NORM_VALUES, is_v)) != 0u {
         var total = 0.0;
         for (var t = 0u; t < 64u; t++) {
             total += sums[t];
         }
         let scale = 1.0 / sqrt(total / f32(p.dim) + p.eps);
         for (var c = thread; c < p.dim; c += 64u) {
-            var weight = k_norm[c];
+            var weight = 1.0;
             if is_q {
                 weight = q_norm[c];
+            } else if !is_v {
+                weight = k_norm[c];
             }
             head[c] = head[c] * scale * weight;
         }
