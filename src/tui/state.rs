@@ -253,8 +253,11 @@ impl ScreenState {
             Focus::Input | Focus::Chat => true,
             Focus::Tree => {
                 let is_free = !self.uses_controls() && display.side != Some(Focus::Meters);
-                let wanted = layout != Layout::Chat || display.side == Some(Focus::Tree);
-                (wanted || self.controls.first_answer.plays()) && (display.beside() || is_free)
+                let wanted = layout != Layout::Chat
+                    || display.side == Some(Focus::Tree)
+                    || self.controls.first_answer.plays()
+                    || self.token_looked_at().is_some();
+                wanted && (display.beside() || is_free)
             }
             Focus::Meters if display.beside() => (layout == Layout::Lab) != display.meters,
             Focus::Meters => display.side == Some(Focus::Meters),

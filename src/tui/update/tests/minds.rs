@@ -57,6 +57,13 @@ fn a_word_shows_what_both_wanted() {
     }
     type_keys(&mut state, "<esc>");
     assert!(!screen_of(&mut state).contains("wanted"), "nobody looks at it any more");
+    // A layout without the tree shows it as long as somebody looks at a word.
+    type_keys(&mut state, "/layout chat<enter>");
+    assert!(!screen_of(&mut state).contains("draft tree"));
+    type_keys(&mut state, "<backtab><left>");
+    shows(&mut state, &["draft tree", "target  draft"]);
+    type_keys(&mut state, "<esc>");
+    assert!(!screen_of(&mut state).contains("draft tree"));
 }
 
 #[test]
