@@ -85,13 +85,13 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     let top = state.chat.fit(rows.len(), fit);
     let seen = &rows[top..rows.len().min(top + fit)];
     let writing = state.chat.turns().last().is_some_and(|turn| turn.outcome.is_none());
+    let end = rows.iter().rposition(|row| !matches!(row.shows, Shows::Footer(_)));
     let lines = seen.iter().enumerate().map(|(at, row)| {
         let mut line = match row.shows {
             Shows::Footer(at) => footers[row.turn][at].clone(),
             _ => line(state, *row, top + at, lit.as_ref(), styles),
         };
-        let is_last = top + at + 1 == rows.len();
-        if writing && is_last && !matches!(row.shows, Shows::NoText | Shows::Blank) {
+        if writing && Some(top + at) == end && !matches!(row.shows, Shows::NoText | Shows::Blank) {
             line.push_span(Span::styled("▍", styles.accent));
         }
         if is_code(state, *row) { in_block(line, area.width, styles) } else { line }

@@ -156,4 +156,10 @@ fn the_heat_line_comes_and_goes_with_its_key() {
     shows(&mut state, &["drafted · 1.3 bits per token"]);
     type_keys(&mut state, "<f10>");
     assert!(!screen_of(&mut state).contains("bits per token"));
+    // The cursor of an answer under way stays with its text.
+    type_keys(&mut state, "Go on<enter><f10>");
+    let of = state.generation();
+    say_all(&mut state, minded(answer(of, TEXT, 16)).into_iter().take(3));
+    let screen = shows(&mut state, &["▍", "bits per token"]);
+    assert!(!screen.contains("bits per token▍"), "{screen}");
 }
