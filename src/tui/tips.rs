@@ -33,8 +33,12 @@ const TIPS: &[Tip] = &[
         format!("{reach} shows what the target wanted there and what the draft guessed")
     } },
     Tip { name: "rounds", is_used_by: |action| matches!(action, A::Look(_)), words: |state| {
-        format!("{} to the draft tree, then ← goes back round by round",
-            state.display.keys.name(A::FocusNext))
+        let name = |action| state.display.keys.name(action);
+        let shown = match state.shows(Focus::Tree) {
+            true => String::new(),
+            false => format!("{} shows the draft tree: ", name(A::Layout)),
+        };
+        format!("{shown}{} to the tree, then ← goes back round by round", name(A::FocusNext))
     } },
     Tip { name: "versions", is_used_by: |action| matches!(action, A::Regenerate | A::Version(_)),
         words: |state| {
@@ -132,7 +136,7 @@ mod tests {
     #[test]
     fn each_feature_that_was_not_used_is_told_once() {
         let (mut state, tips) = shown(Some("versions record "), 6);
-        let begins = [None, Some("Shift+Tab"), Some("Tab"), Some("/branch"), Some("/export"), None];
+        let begins = [None, Some("Shift+Tab"), Some("F2"), Some("/branch"), Some("/export"), None];
         for (tip, begin) in tips.iter().zip(begins) {
             let is_it = tip.as_ref().is_some_and(|tip| begin.is_some_and(|it| tip.starts_with(it)));
             assert!(is_it || (tip.is_none() && begin.is_none()), "{tip:?}, not {begin:?}");
