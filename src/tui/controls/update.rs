@@ -71,16 +71,18 @@ impl ScreenState {
     }
 }
 
-/// Changes a dial by `steps`, which fixes its value.
-pub(crate) fn adjust(state: &mut ScreenState, dial: Dial, steps: i8) {
+/// Changes a dial by `steps`, which fixes its value; `false` if it says why it cannot.
+pub(crate) fn adjust(state: &mut ScreenState, dial: Dial, steps: i8) -> bool {
     let mut controls = state.controls.worker.clone();
-    match state.dials().adjust(dial, i64::from(steps), &mut controls) {
+    let done = state.dials().adjust(dial, i64::from(steps), &mut controls);
+    match done.as_ref() {
         Ok(()) => {
             state.controls.worker = controls;
             state.apply();
         }
         Err(why) => state.refuse(why),
     }
+    done.is_ok()
 }
 
 /// Puts a strategy into force, from the next round on.

@@ -172,12 +172,18 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
         Action::Page(down) => state.chat.page(down),
         Action::Top => state.chat.go_to(0),
         Action::Follow => state.chat.follow(),
-        Action::Adjust(dial, steps) => adjust(state, dial, steps),
+        Action::Adjust(dial, steps) => {
+            if adjust(state, dial, steps) && !state.shows(Focus::Controls) {
+                setting::say_dial(state, dial);
+            }
+        }
         Action::PanelRow(by) => match state.display.focus {
             Focus::Controls => state.controls.select(i64::from(by)),
             _ => state.tree.scroll(i64::from(by)),
         },
-        Action::AdjustHere(steps) => adjust(state, state.controls.selected(), steps),
+        Action::AdjustHere(steps) => {
+            adjust(state, state.controls.selected(), steps);
+        }
         Action::ReleaseHere => {
             release(state.controls.selected(), &mut state.controls.worker);
             state.apply();

@@ -43,7 +43,7 @@ const SWITCHES: [Switch; 5] = [
     Switch {
         key: "screen.vi",
         what: "vi mode",
-        says: ["Esc goes to vi's normal mode", "Letters are always written"],
+        says: ["vi mode is on: Esc goes to its normal mode", "vi mode is off"],
     },
     Switch {
         key: "screen.mouse",
@@ -187,6 +187,14 @@ fn settings(state: &ScreenState) -> Settings {
         vi: state.display.vi,
         mouse: state.display.mouse,
         ..Settings::default()
+    }
+}
+
+/// Says the value of a dial that a key has turned.
+pub(super) fn say_dial(state: &mut ScreenState, dial: Dial) {
+    if let Some(row) = SettingKey::named(dial.row().key) {
+        let value = value(state, row, Some(dial));
+        state.say(format!("{}: {value}", name(dial.row().name)));
     }
 }
 

@@ -236,3 +236,15 @@ fn commands_confirm_what_they_did() {
     }
     assert_eq!(state.chat.when_full, Some(WhenFull::Forget));
 }
+
+#[test]
+fn a_key_that_turns_a_dial_says_the_value_unless_a_panel_shows_it() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "<a-up><a-up>");
+    let (tone, text) = shown(&state).unwrap();
+    assert!(tone == Tone::Done && text.starts_with("Tree size: ") && text.ends_with(", fixed"));
+    type_keys(&mut state, "/layout lab<enter>");
+    let before = shown(&state).unwrap().1.to_string();
+    type_keys(&mut state, "<a-up>");
+    assert_eq!(shown(&state).unwrap().1, before);
+}
