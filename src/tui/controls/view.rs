@@ -25,7 +25,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     let (words, style) =
         if state.controls.worker.speculate { ("on", styles.text) } else { ("off", styles.warning) };
     rows.push(Line::from_iter([
-        Span::styled("  speculation   ", styles.dim),
+        Span::styled("  speculation ", styles.dim),
         Span::styled(format!("{words:>5}"), style),
         Span::styled(format!("{:>21}", "s F7"), styles.faint),
     ]));
@@ -82,7 +82,7 @@ fn row<'a>(
     };
     let mut line = Line::from_iter([
         Span::styled(dial.row().sign, sign),
-        Span::styled(format!(" {:<14}", dial.row().name), styles.dim),
+        Span::styled(format!(" {:<12}", dial.row().name), styles.dim),
     ]);
     line.spans.extend(match (dial, view.fixed) {
         // Its name takes the place of value, state and range.

@@ -24,6 +24,16 @@ use crate::tui::update::update;
 use crate::worker::Event;
 
 #[test]
+fn the_narrowest_controls_show_every_key() {
+    let mut state = loaded(110, 36);
+    type_keys(&mut state, "<f4>");
+    let screen = screen_of(&mut state);
+    for keys in ["x X", "g G", "m M", "w W", "d D", "t T", "p P", "s F7"] {
+        assert!(screen.lines().any(|row| row.trim_end_matches([' ', '│']).ends_with(keys)));
+    }
+}
+
+#[test]
 fn the_first_answer_plays_next_to_a_large_tree_with_a_caption() {
     for (name, width, height) in [("first_answer_80", 80, 24), ("first_answer_120", 120, 36)] {
         let mut state = loaded(width, height);
