@@ -62,10 +62,10 @@ fn scrolled(state: &ScreenState, title: &str, rows: Vec<Line<'static>>, top: usi
 fn reopened(state: &ScreenState, columns: u16, styles: &Styles) -> Page {
     let by = state.chat.answered_by.as_ref().map_or("", |by| &by.target);
     let now = state.models.target();
-    let rows = wrapped(&format!("This chat used {by}. {now} is loaded now."), columns, styles.text);
+    let question = format!("This chat used {by}. {now} is loaded now. Load {by}?");
+    let rows = wrapped(&question, columns, styles.text);
     let keys = &state.display.keys;
-    let foot =
-        vec![format!("{} loads {by}", keys.take()), format!("{} stays with {now}", keys.close())];
+    let foot = vec![format!("{} yes", keys.take()), format!("{} no", keys.close())];
     Page { title: "another model".to_string(), rows, foot, ..Page::default() }
 }
 

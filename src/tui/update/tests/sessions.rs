@@ -31,7 +31,9 @@ fn a_conversation_of_another_model_offers_to_load_it() {
     tell(&mut state, ScreenEvent::Loaded(Ok(of_qwen())));
     assert_eq!(state.overlays.open, Some(Overlay::Reopened));
     let shown = screen_of(&mut state);
-    for words in ["This chat used Qwen 1.5B.", "dovetail-demo 6M is loaded", "Enter loads Qwen"] {
+    for words in
+        ["This chat used Qwen 1.5B.", "dovetail-demo 6M is loaded", "Load Qwen", "Enter yes"]
+    {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     let effects = type_keys(&mut state, "<enter>");
