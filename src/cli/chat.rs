@@ -174,10 +174,12 @@ fn way_back(left: &Left, flags: &str) -> Vec<String> {
         let with = if left.unsent { ", with your unsent message" } else { "" };
         let quoted = shell_word(title);
         let title = printable_line(title);
-        lines.push(format!(
-            "“{title}” is saved{with}. Continue it with: dovetail --continue{flags}, or later \
-             dovetail --resume {quoted}{flags}"
-        ));
+        // Each command has its own line, so that it can be copied whole.
+        lines.extend([
+            format!("“{title}” is saved{with}. To continue it now, or later:"),
+            format!("  dovetail --continue{flags}"),
+            format!("  dovetail --resume {quoted}{flags}"),
+        ]);
     }
     if left.unsent_alone {
         lines.push("The next chat starts with your unsent message".to_string());
@@ -263,14 +265,12 @@ mod tests {
     fn the_way_back_can_be_pasted_into_a_shell() {
         let title = Some("What's \u{1b}new?".to_string());
         let words = way_back(&Left { title: title.clone(), ..Left::default() }, "");
-        assert!(words[0].ends_with(r"--resume 'What'\''s ␛new?'"), "{words:?}");
-        assert!(words[0].contains("dovetail --continue, or"), "{words:?}");
-        assert!(!words[0].contains("unsent"), "{words:?}");
+        assert!(words[0].starts_with("“What's ␛new?” is saved. "), "{words:?}");
+        assert_eq!(words[1], "  dovetail --continue");
+        assert_eq!(words[2], r"  dovetail --resume 'What'\''s ␛new?'");
         let words = way_back(&Left { title, unsent: true, ..Left::default() }, " --target x");
-        assert!(
-            words[0].contains("unsent message. Continue it with: dovetail --continue --target x,"),
-            "{words:?}"
-        );
+        assert!(words[0].contains("unsent message. "), "{words:?}");
+        assert_eq!(words[1], "  dovetail --continue --target x");
         let words = way_back(&Left { unsent_alone: true, ..Left::default() }, "");
         assert_eq!(words, ["The next chat starts with your unsent message"]);
         assert!(way_back(&Left::default(), "").is_empty());

@@ -96,7 +96,7 @@ fn a_message_that_was_not_sent_is_there_again() {
     second.signal("TERM");
     let ended = second.end();
     assert_eq!(ended.code, 0);
-    assert!(ended.screen.contains("unsent message. Continue it"), "{}", ended.screen);
+    assert!(ended.screen.contains("unsent message. To continue it"), "{}", ended.screen);
     // A new conversation begins empty: the message belongs to the other conversation.
     let mut third = again(home.path(), &[]);
     third.wait_for("│ Write a message");
