@@ -34,7 +34,7 @@ pub fn race(args: &RaceArgs) -> CommandResult {
     let controls = backend::controls(&settings);
     let (events, sink) = Events::watched();
     let all = settings.clone();
-    let worker = backend::start(&args.shared, all, Purpose::Text, controls.clone(), sink)?;
+    let worker = backend::start(&args.shared, all, Purpose::Chat, controls.clone(), sink)?;
     let mut stage = RaceStage::on_terminal();
     let race = measured(&settings, &prompt, &worker, &controls, &events, stage.as_mut())?;
     show(args, &race, stage)

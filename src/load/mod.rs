@@ -115,7 +115,7 @@ pub struct LoadedDrafts {
 /// What the models are loaded for, which decides what `prefer = "auto"` means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A chat on the screen.
+    /// A chat or a race, to watch.
     Chat,
     /// Text for a pipe, or a measurement.
     Text,
