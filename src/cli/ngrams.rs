@@ -98,10 +98,10 @@ pub fn ngrams(args: &NgramsArgs) -> CommandResult {
         )?;
     }
     let used = match &args.out {
-        Some(out) => format!("use it with: --ngrams {}", out.display()),
-        None => "Dovetail uses it from now on".to_owned(),
+        Some(out) => format!("Use it with: --ngrams {}", out.display()),
+        None => "Dovetail uses it from now on.".to_owned(),
     };
-    Ok(writeln!(print, "The table is in {}; {used}", out.display())?)
+    Ok(writeln!(print, "The table is in {}. {used}", out.display())?)
 }
 
 /// A file of the data folder, named after the model.

@@ -226,7 +226,10 @@ fn held_line(found: &[Measure], tau: Option<f64>) -> String {
 fn decoded_lines(decoded: &DecodeEval) -> Vec<String> {
     let row = |row: &crate::train::run::DecodeRow| match row.blocks {
         0 => format!("plain: {:.0} tokens/s", row.speed()),
-        m => format!("{m} blocks: τ {:.2}, {:.0} tokens/s", row.tau(), row.speed()),
+        m => {
+            let plural = if m == 1 { "" } else { "s" };
+            format!("{m} block{plural}: τ {:.2}, {:.0} tokens/s", row.tau(), row.speed())
+        }
     };
     let same = format!(
         "held-out prompts: {}, same text as plain decoding: {}",
