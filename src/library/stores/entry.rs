@@ -13,7 +13,7 @@ pub enum Store {
     Bundled,
     /// In a folder that the settings name.
     Folder,
-    /// In the folder in which the program was started.
+    /// In the folder in which the program was started, or in that of a model in use.
     Current,
     /// In the user's folder for downloads.
     Downloads,

@@ -3,19 +3,20 @@
 //! milliseconds per model, on a thread of its own. Must never know the screen beyond its rows, nor
 //! ask the hub.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use crate::hardware::Machine;
 use crate::library::{
-    CataloguePair, Hub, HubId, ModelEntry, ModelPlaces, PairDraft, Runs, Spec, bundled_drafts,
-    catalogue, find, find_spec,
+    CataloguePair, Hub, HubId, ModelEntry, ModelPlaces, PairDraft, Runs, Spec, Store,
+    bundled_drafts, catalogue, find, find_spec,
 };
 use crate::model::ModelEngine;
 use crate::plan::Throughput;
 use crate::settings::{HeadChoice, LOOKUP};
 use crate::tui::actions::ModelPart;
 use crate::tui::models::{ModelRow, pair_models};
-use crate::worker::{Forecast, Forecaster, MemoryFit, ModelChoice, estimate};
+use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit, ModelChoice, estimate};
 
 /// Pairs of the catalogue that are offered: few enough to choose from.
 const OFFERED: usize = 3;
@@ -43,7 +44,13 @@ impl ModelFinder {
     /// Models that can be chosen for `part` while `current` are in use; `busy` while they are
     /// answering.
     pub fn find(&self, part: ModelPart, current: &ModelChoice, busy: bool) -> Vec<ModelRow> {
-        let found = find(&ModelPlaces::of_machine(&self.folders));
+        let mut places = ModelPlaces::of_machine(&self.folders);
+        // What is next to a model that was named by its path can be chosen too.
+        let named = [&current.target, &current.draft_model].into_iter().flatten().map(Path::new);
+        let folders = named.filter(|path| path.is_file()).filter_map(Path::parent);
+        let folders = folders.filter(|folder| !folder.as_os_str().is_empty());
+        places.0.extend(folders.map(|folder| (Store::Current, folder.into())));
+        let found = find(&places);
         for skipped in &found.skipped {
             tracing::info!("{skipped}");
         }
@@ -146,8 +153,8 @@ fn offered<'a>(
     fitting
 }
 
-/// Heads that were made for the target in use, small models with its vocabulary, lookup, and what
-/// the catalogue has for it.
+/// The head that the target in use has of its own, others that fit it, small models with its
+/// vocabulary, lookup, and what the catalogue has for it.
 fn drafts(
     models: &[ModelEntry],
     bundled: &[ModelEntry; 2],
@@ -176,7 +183,9 @@ fn drafts(
         speed: forecast.as_ref().map(|forecast| of_draft(forecast, model)).unwrap_or_default(),
         ..row(model, choice, forecaster)
     };
-    let mut rows: Vec<ModelRow> = choices.into_iter().map(row).collect();
+    let own = forecast.iter().flat_map(|forecast| &forecast.drafts).filter(|draft| draft.is_own);
+    let mut rows: Vec<ModelRow> = own.map(|own| of_its_own(own, of_target(None, None))).collect();
+    rows.extend(choices.into_iter().map(row));
     rows.push(ModelRow {
         title: "prompt lookup".to_string(),
         place: "from the conversation".to_string(),
@@ -232,6 +241,17 @@ fn of_target(forecast: &Forecast) -> String {
     }
 }
 
+/// The head that is used where no flag names a draft.
+fn of_its_own(head: &DraftForecast, models: ModelChoice) -> ModelRow {
+    ModelRow {
+        title: "the target's own head".to_string(),
+        place: head.name.clone(),
+        speed: format!("~{} tok/s", estimate(head.rate)),
+        models,
+        ..ModelRow::default()
+    }
+}
+
 /// Tokens per second of a target with this draft.
 fn of_draft(forecast: &Forecast, draft: &ModelEntry) -> String {
     let is_it = |name: &str| draft.located.names().any(|own| own == name);
@@ -266,10 +286,16 @@ fn name(model: &ModelEntry) -> Option<String> {
     (spec != "bundled").then_some(spec)
 }
 
-/// Whether flags name it so.
+/// Whether flags name it so, by a name or by any path to it.
 fn is(model: &ModelEntry, named: Option<&str>) -> bool {
     let named = named.unwrap_or("bundled");
-    model.located.spec.to_string() == named || model.located.names().any(|name| name == named)
+    let located = &model.located;
+    let is_at = |path: &Path| {
+        located.paths.iter().any(|own| own.canonicalize().is_ok_and(|own| own == path))
+    };
+    located.spec.to_string() == named
+        || located.names().any(|name| name == named)
+        || Path::new(named).canonicalize().is_ok_and(|path| is_at(&path))
 }
 
 fn row(model: &ModelEntry, models: ModelChoice, forecaster: &Forecaster) -> ModelRow {
@@ -406,6 +432,20 @@ mod tests {
         assert!(offers_draft(&models));
         models[0].located.aliases.push(small.repo.clone());
         assert!(!offers_draft(&models));
+    }
+
+    #[test]
+    fn a_target_named_by_its_path_is_in_use_and_offers_what_is_next_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.gguf");
+        std::fs::write(&path, "GGUF").unwrap();
+        let detour = folder.path().join(".").join("model.gguf").display().to_string();
+        let current = ModelChoice { target: Some(detour), ..ModelChoice::default() };
+        let rows = ModelFinder::default().find(ModelPart::Target, &current, true);
+        let used: Vec<_> = rows.iter().filter(|row| row.in_use).collect();
+        assert!(used.len() == 1 && used[0].refused.is_some(), "{rows:?}");
+        let own = DraftForecast { name: "head".into(), is_head: true, is_own: true, rate: 9.0 };
+        assert_eq!(of_its_own(&own, current.clone()).models, current);
     }
 
     #[test]
