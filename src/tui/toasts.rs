@@ -128,11 +128,17 @@ impl Toasts {
     }
 }
 
+/// Whether there is a text on the upper edge of `input`, in the place of its title.
+pub(crate) fn is_on_edge(input: Rect, state: &ScreenState) -> bool {
+    on_edge(input, state, &Styles::default()).is_some()
+}
+
 /// Rows above the message, next to `input`: none if the text fits on its edge.
 pub(crate) fn rows(input: Rect, state: &ScreenState) -> u16 {
-    let styles = Styles::default();
-    let fits = on_edge(input, state, &styles).is_some();
-    if fits { 0 } else { above(input.width, state, &styles).len() as u16 }
+    if is_on_edge(input, state) {
+        return 0;
+    }
+    above(input.width, state, &Styles::default()).len() as u16
 }
 
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {

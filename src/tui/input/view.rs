@@ -13,6 +13,7 @@ use crate::tui::draw::{
 };
 use crate::tui::markdown::{StyledSpan, wrap};
 use crate::tui::state::ScreenState;
+use crate::tui::toasts;
 
 /// Most rows of text before it scrolls.
 const TALLEST: u16 = 8;
@@ -50,6 +51,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
         area
     } else {
         let title = match &elsewhere {
+            _ if toasts::is_on_edge(area, state) => Line::default(),
             Some(parts) => Line::styled(foot(parts, area.width), styles.warning),
             None => Line::from(title(state)),
         };
