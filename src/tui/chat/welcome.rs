@@ -3,9 +3,12 @@
 use unicode_width::UnicodeWidthStr;
 
 use crate::tui::actions::{Action, ModelPart};
-use crate::tui::draw::{Frame, Line, Rect, Span, Styles, draw_rows, figures, wrapped};
+use crate::tui::draw::{Frame, Line, Rect, Span, Style, Styles, draw_rows, figures, wrapped};
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
+
+/// Columns of a sentence.
+const WIDEST: u16 = 72;
 
 /// What the demo is, and the way to a model whose answers are of use; nothing for other models.
 /// In one row where it fits, else each sentence in rows of its own.
@@ -31,6 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
         let rest = Span::styled(rest.to_string(), styles.dim);
         Line::from_iter([Span::styled(first, style), rest])
     };
+    let rows = |text, style| wrapped(text, area.width.clamp(1, WIDEST), style);
     match &state.models.phase {
         Phase::Loading { stage, fraction } => {
             lines.push(Line::styled(stage.as_str(), styles.dim));
@@ -45,11 +49,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
         }
         _ => {
             lines.extend(what_the_demo_is(state, area.width, styles));
+            lines.extend(rows(
+                "A small draft model guesses the next words as a tree; the target checks every \
+                 guess in one pass and keeps those it agrees with.",
+                Style::default(),
+            ));
             lines.extend([
-                Line::from(
-                    "A small draft model guesses the next words as a tree; the target checks",
-                ),
-                Line::from("every guess in one pass and keeps those it agrees with."),
                 Line::default(),
                 pair(
                     "underlined".to_string(),
@@ -58,11 +63,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
                 ),
                 pair("plain".to_string(), styles.text, "       chosen by the target itself"),
                 Line::default(),
-                Line::styled(
-                    "Choose a question (↓ or its digit, then Enter), or write your own:",
-                    styles.dim,
-                ),
             ]);
+            lines.extend(rows(
+                "Choose a question (↓ or its digit, then Enter), or write your own:",
+                styles.dim,
+            ));
             for (at, prompt) in state.starters().into_iter().enumerate() {
                 let chosen = state.input.starters.selected() == Some(at) && state.offers_starters();
                 let mark = if chosen { "❯" } else { " " };

@@ -31,6 +31,17 @@ fn the_narrowest_controls_show_every_key() {
     for keys in ["x X", "g G", "m M", "w W", "d D", "t T", "p P", "s F7"] {
         assert!(screen.lines().any(|row| row.trim_end_matches([' ', '│']).ends_with(keys)));
     }
+    // The empty chat is at its narrowest too, and cuts no word.
+    assert!(
+        screen.contains("checks every guess in one pass and keeps those it agrees"),
+        "{screen}"
+    );
+    // What is said takes the place of the whole title.
+    type_keys(&mut state, "<tab>");
+    assert!(screen_of(&mut state).contains("Keys go to"));
+    type_keys(&mut state, "A");
+    let screen = screen_of(&mut state);
+    assert!(!screen.contains("Keys go to") && !screen.contains("returns"), "{screen}");
 }
 
 #[test]
