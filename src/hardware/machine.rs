@@ -131,6 +131,7 @@ fn features() -> Vec<&'static str> {
             ("AVX-512", has!("avx512f") && has!("avx512bw")),
             ("AVX-512 VNNI", has!("avx512vnni")),
             ("AVX-512 BF16", has!("avx512bf16")),
+            ("AMX", crate::kernels::Isa::Amx.available()),
         ]
     };
     #[cfg(target_arch = "aarch64")]

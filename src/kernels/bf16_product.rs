@@ -54,7 +54,7 @@ mod x86 {
 mod x86 {
     use std::arch::asm;
     use std::arch::x86_64::{
-        __cpuid_count, __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512,
+        __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512,
         _mm512_set1_epi32, _mm512_setzero_ps, _mm512_storeu_ps,
     };
     use std::mem::transmute;
@@ -63,6 +63,7 @@ mod x86 {
     use rayon::prelude::*;
 
     use super::Strided;
+    use crate::kernels::amx::{self, Shapes};
 
     /// Rows and columns of a block of the result: two tiles each way.
     const SIDE: usize = 32;
@@ -76,21 +77,7 @@ mod x86 {
     /// block of the other factor fit in the second cache at these depths.
     const MOST_TOGETHER: usize = 4;
 
-    /// The shapes of the eight tiles: 16 rows of 64 bytes.
-    #[repr(align(64))]
-    struct Shapes([u8; 64]);
-
-    static SHAPES: Shapes = {
-        let mut shapes = [0; 64];
-        shapes[0] = 1;
-        let mut tile = 0;
-        while tile < 8 {
-            shapes[16 + 2 * tile] = 64;
-            shapes[48 + tile] = 16;
-            tile += 1;
-        }
-        Shapes(shapes)
-    };
+    static SHAPES: Shapes = Shapes::of(amx::ROWS);
 
     /// Rows of a block whose sums [`add_by_vectors`] holds in registers.
     const ROWS: usize = 8;
@@ -111,14 +98,7 @@ mod x86 {
             if !is_x86_feature_detected!("avx512bw") {
                 return None;
             }
-            // SAFETY: every x86-64 processor has the instruction.
-            #[allow(unused_unsafe, reason = "it is safe in newer versions of Rust")]
-            let features = unsafe { __cpuid_count(7, 0) };
-            // AMX-BF16 and AMX-TILE.
-            let has_tiles = (features.edx >> 22) & 0b101 == 0b101;
-            // ARCH_REQ_XCOMP_PERM: Linux gives room for the tiles to a process that asks.
-            // SAFETY: the call reads and writes no memory of this process.
-            if has_tiles && unsafe { libc::syscall(libc::SYS_arch_prctl, 0x1023, 18) } == 0 {
+            if amx::multiplies(amx::Element::Bf16) {
                 return Some(Unit::Tiles);
             }
             is_x86_feature_detected!("avx512bf16").then_some(Unit::Vectors)
@@ -324,7 +304,7 @@ mod x86 {
                 "tilestored [{sums} + {row} * 1 + 2048], tmm2",
                 "tilestored [{sums} + {row} * 1 + 2112], tmm3",
                 "tilerelease",
-                shapes = in(reg) SHAPES.0.as_ptr(),
+                shapes = in(reg) SHAPES.as_ptr(),
                 sums = in(reg) sums.as_mut_ptr(),
                 row = in(reg) 4 * SIDE,
                 line = in(reg) 64usize,

@@ -3,6 +3,9 @@
 
 use std::sync::OnceLock;
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use super::amx;
+
 /// An instruction set that the kernels are compiled for. All give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
@@ -14,6 +17,8 @@ pub enum Isa {
     AvxVnni,
     /// AVX-512 (F, BW, VL, DQ) with VNNI.
     Avx512,
+    /// AVX-512, and AMX with products of bytes (Linux only).
+    Amx,
     /// NEON, which every 64-bit ARM processor has.
     Neon,
     /// NEON with the dot products of ARMv8.2.
@@ -24,11 +29,12 @@ pub enum Isa {
 
 impl Isa {
     /// All instruction sets, the slowest of each family first.
-    pub const ALL: [Isa; 7] = [
+    pub const ALL: [Isa; 8] = [
         Isa::Portable,
         Isa::Avx2,
         Isa::AvxVnni,
         Isa::Avx512,
+        Isa::Amx,
         Isa::Neon,
         Isa::NeonDot,
         Isa::NeonI8mm,
@@ -36,7 +42,7 @@ impl Isa {
 
     /// The fastest instruction set that this machine has, unless the environment variable
     /// `DOVETAIL_ISA` names another one that it has (`portable`, `avx2`, `avxvnni`, `avx512`,
-    /// `neon`, `neon-dot`, `neon-i8mm`).
+    /// `amx`, `neon`, `neon-dot`, `neon-i8mm`).
     pub fn best() -> Isa {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
@@ -58,7 +64,8 @@ impl Isa {
 
     /// Its name in lower case.
     pub fn name(self) -> &'static str {
-        ["portable", "avx2", "avxvnni", "avx512", "neon", "neon-dot", "neon-i8mm"][self as usize]
+        ["portable", "avx2", "avxvnni", "avx512", "amx", "neon", "neon-dot", "neon-i8mm"]
+            [self as usize]
     }
 
     /// Whether this machine has it.
@@ -85,6 +92,8 @@ impl Isa {
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512vnni")
             }
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            Isa::Amx => Isa::Avx512.available() && amx::multiplies(amx::Element::Int8),
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => true,
             #[cfg(target_arch = "aarch64")]

@@ -58,6 +58,8 @@
 // says why it is sound.
 #![allow(unsafe_code)]
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod amx;
 mod apart;
 mod attention;
 mod bf16_product;

@@ -13,8 +13,8 @@ use super::pool::Pool;
 pub struct Roofline {
     /// Bytes read from memory, in 10⁹ per second.
     pub read_gb_s: f64,
-    /// 8-bit multiplications and additions from registers, as products do most of theirs (as
-    /// narrow sums), in 10⁹ per second.
+    /// 8-bit multiplications and additions from vector registers, as products of a few rows do most
+    /// of theirs (as narrow sums), in 10⁹ per second.
     pub int8_gop_s: f64,
 }
 

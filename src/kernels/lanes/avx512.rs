@@ -6,7 +6,7 @@ use super::{LANES, Lanes, Work};
 
 /// One register per vector.
 #[derive(Clone, Copy)]
-pub(super) struct Avx512;
+pub(in crate::kernels) struct Avx512;
 
 /// Does the work with AVX-512.
 ///

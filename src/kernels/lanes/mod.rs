@@ -16,6 +16,8 @@ mod portable;
 
 use super::isa::Isa;
 
+#[cfg(target_arch = "x86_64")]
+pub(super) use avx512::Avx512;
 pub(super) use element::Element;
 
 /// How many lanes a vector has, and how many rows a weight tile has.
@@ -183,7 +185,7 @@ pub(super) fn run<W: Work>(isa: Isa, work: W) -> W::Output {
     match isa {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a pool's instruction set is one that the machine has.
-        Isa::Avx512 => unsafe { avx512::run(work) },
+        Isa::Avx512 | Isa::Amx => unsafe { avx512::run(work) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         Isa::AvxVnni => unsafe { avx2::run_vnni(work) },

@@ -28,6 +28,7 @@ impl<const PLANE: usize> ProductKernel for WithMinima<PLANE> {
         unsafe {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
+            let x_scales = rows.scales.as_ptr().add(step.cell);
             let x_sums = rows.sums.as_ptr().add(step.cell * 8);
             let mut prefetch = Prefetch::of(step);
             let mut block = [L::splat_i(0); M];
@@ -47,7 +48,7 @@ impl<const PLANE: usize> ProductKernel for WithMinima<PLANE> {
             for (j, pairs) in pairs.iter_mut().enumerate() {
                 *pairs = L::load_pairs(step.weights.add(K_MINIMA + 32 * j));
             }
-            add_block::<L, M, 4>(step, sums, block, d, Some(Minima { pairs, x_sums, dmin }));
+            add_block::<L, M, 4>(x_scales, sums, block, d, Some(Minima { pairs, x_sums, dmin }));
         }
     }
 }
@@ -89,6 +90,28 @@ unsafe fn sub_blocks<L: Lanes, const M: usize, const PLANE: usize, const B: usiz
     }
 }
 
+impl Q6K {
+    /// The codes of 16 columns: two lines of low bits, and the plane of their high bits.
+    ///
+    /// # Safety
+    /// The lines are readable.
+    #[inline(always)]
+    pub(super) unsafe fn codes<L: Lanes>(plane: *const u8, lines: *const u8) -> [L::B; 4] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let plane = L::load_b(plane);
+            let (a, b) = L::nibbles(L::load_b(lines));
+            let (c, d) = L::nibbles(L::load_b(lines.add(LINE)));
+            [
+                L::with_bits::<4>(a, plane, 0x30),
+                L::with_bits::<2>(b, plane, 0x30),
+                L::with_bits::<0>(c, plane, 0x30),
+                L::with_bits::<-2>(d, plane, 0x30),
+            ]
+        }
+    }
+}
+
 impl ProductKernel for Q6K {
     const EIGHT_ROWS: EightRows = EightRows::Narrow;
 
@@ -98,6 +121,7 @@ impl ProductKernel for Q6K {
         unsafe {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
+            let x_scales = rows.scales.as_ptr().add(step.cell);
             let below = rows.starts[1].as_ptr().add(step.cell * 16);
             let mut prefetch = Prefetch::of(step);
             prefetch.lines::<L>(K_HEAD / LINE);
@@ -105,16 +129,9 @@ impl ProductKernel for Q6K {
             for j in 0..16 {
                 let sub = step.weights.add(K_HEAD + j / 2 * (2 * LINE + LOW));
                 prefetch.lines::<L>(3);
-                let plane = L::load_b(sub.add(j % 2 * LINE));
+                let plane = sub.add(j % 2 * LINE);
                 let lines = sub.add(2 * LINE + j % 2 * 2 * LINE);
-                let (a, b) = L::nibbles(L::load_b(lines));
-                let (c, d) = L::nibbles(L::load_b(lines.add(LINE)));
-                let w = [
-                    L::with_bits::<4>(a, plane, 0x30),
-                    L::with_bits::<2>(b, plane, 0x30),
-                    L::with_bits::<0>(c, plane, 0x30),
-                    L::with_bits::<-2>(d, plane, 0x30),
-                ];
+                let w = Q6K::codes::<L>(plane, lines);
                 let scale = L::load_signed_scales(step.weights.add(K_SCALES + 16 * j).cast());
                 let x = codes.add(j * 16);
                 if const { L::NARROW } {
@@ -132,7 +149,7 @@ impl ProductKernel for Q6K {
                 }
             }
             let d = L::load(step.weights.cast());
-            add_block::<L, M, 0>(step, sums, block, d, None);
+            add_block::<L, M, 0>(x_scales, sums, block, d, None);
         }
     }
 }
@@ -207,6 +224,7 @@ impl ProductKernel for Q2K {
         unsafe {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
+            let x_scales = rows.scales.as_ptr().add(step.cell);
             let x_sums = rows.run_sums.as_ptr().add(step.cell * 16);
             let mut prefetch = Prefetch::of(step);
             let mut scales = Bytes([0; 256]);
@@ -234,7 +252,7 @@ impl ProductKernel for Q2K {
             for (i, pairs) in pairs.iter_mut().enumerate() {
                 *pairs = minima.pairs::<L>(i);
             }
-            add_block::<L, M, 8>(step, sums, block, d, Some(Minima { pairs, x_sums, dmin }));
+            add_block::<L, M, 8>(x_scales, sums, block, d, Some(Minima { pairs, x_sums, dmin }));
         }
     }
 }
@@ -248,6 +266,7 @@ impl ProductKernel for Q3K {
         unsafe {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
+            let x_scales = rows.scales.as_ptr().add(step.cell);
             let below = rows.starts[0].as_ptr().add(step.cell * 16);
             let mut prefetch = Prefetch::of(step);
             prefetch.lines::<L>(Q3_HEAD / LINE);
@@ -276,7 +295,7 @@ impl ProductKernel for Q3K {
                 add_run::<L, M>(&mut block, Some(below.add(2 * i + 1)), w, x.add(16), second);
             }
             let d = L::load_f16(step.weights.cast());
-            add_block::<L, M, 0>(step, sums, block, d, None);
+            add_block::<L, M, 0>(x_scales, sums, block, d, None);
         }
     }
 }
@@ -288,6 +307,7 @@ impl ProductKernel for Iq4Xs {
         unsafe {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
+            let x_scales = rows.scales.as_ptr().add(step.cell);
             let x_sums = rows.sums.as_ptr().add(step.cell * 8);
             let mut prefetch = Prefetch::of(step);
             prefetch.lines::<L>(IQ4_HEAD / LINE);
@@ -306,7 +326,7 @@ impl ProductKernel for Iq4Xs {
             let d = L::load_f16(step.weights.cast());
             let mut total = load_sums::<L, M>(sums);
             for r in 0..M {
-                let scale = *rows.scales.as_ptr().add(step.cell + r);
+                let scale = *x_scales.add(r);
                 total[r] = L::fma(block[r], L::mul(d, L::splat(scale)), total[r]);
             }
             store_sums::<L, M>(sums, total);

@@ -5,6 +5,8 @@
 //! each block is summed in an order that its format fixes. Lanes, rows, tiles and threads only
 //! decide where it is computed. So a row gives the same bits alone and in a batch.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod amx;
 mod block256;
 mod block32;
 mod float;
@@ -21,6 +23,7 @@ use super::block::{BLOCK, LINE};
 use super::codes32;
 use super::expand;
 use super::format::{Format, Storage};
+use super::isa::Isa;
 use super::lanes::{self, LANES, Lanes, Work, element};
 use super::matrix::Matrix;
 use super::pool::{Pool, Shareable};
@@ -31,6 +34,9 @@ use super::tile::{LevelBlock, RunScales, TileLayout};
 /// How many rows a thread keeps sums for while it works through a tile. Longer batches are computed
 /// in parts, each of which reads the thread's tiles from the second-level cache again.
 const PART: usize = 64;
+
+/// How many rows every kernel multiplies with a tile before it comes to the next one.
+const SWEEP: usize = 32;
 
 /// Tasks per thread: enough that the others can take over from a thread that is delayed.
 const TASKS: usize = 24;
@@ -60,7 +66,7 @@ pub fn multiply(pool: &Pool, rows: &QuantizedRows, products: &mut [(&Matrix, &mu
         assert_eq!(matrix.inputs(), rows.inputs(), "the columns of {matrix:?} and of its rows");
         assert!(rows.ready_for(matrix.format()), "rows prepared for {}", matrix.format());
         assert_eq!(y.len(), count * matrix.outputs(), "the results of {matrix:?}");
-        let kept = if count > PART { (KEPT / matrix.tile_bytes()).max(1) } else { share };
+        let kept = if count > SWEEP { (KEPT / matrix.tile_bytes()).max(1) } else { share };
         let share = share.min(kept);
         let starts = (0..matrix.tiles()).step_by(share);
         runs.extend(starts.map(|t| (i, t..matrix.tiles().min(t + share))));
@@ -70,7 +76,16 @@ pub fn multiply(pool: &Pool, rows: &QuantizedRows, products: &mut [(&Matrix, &mu
     pool.run(runs.len(), |run| {
         let (i, tiles) = &runs[run];
         let (matrix, y) = &products[*i];
-        lanes::run(pool.isa(), Tiles { matrix, rows, tiles: tiles.clone(), y: y.get() });
+        let tiles = Tiles { matrix, rows, tiles: tiles.clone(), y: y.get() };
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if pool.isa() == Isa::Amx
+            && let Some(kernel) = amx::kernel(matrix.format(), count)
+        {
+            // SAFETY: the shapes and rows were checked above, each tile belongs to only one work,
+            // and the machine has what a pool's instruction set stands for.
+            return unsafe { kernel(&tiles) };
+        }
+        lanes::run(pool.isa(), tiles);
     });
 }
 
@@ -165,12 +180,25 @@ struct ProductStep<'a> {
 #[repr(align(64))]
 struct ProductSums([MaybeUninit<[f32; LANES]>; PART]);
 
+impl ProductSums {
+    const UNWRITTEN: Self = Self([const { MaybeUninit::uninit() }; PART]);
+
+    /// Clears the sums of `part` rows.
+    #[inline(always)]
+    fn clear<L: Lanes>(&mut self, part: usize) {
+        for sum in &mut self.0[..part] {
+            // SAFETY: a sum has a vector's lanes.
+            unsafe { L::store(sum.as_mut_ptr().cast(), L::splat(0.0)) };
+        }
+    }
+}
+
 impl Tiles<'_> {
     /// # Safety
     /// The shapes fit, the rows are prepared for the format, and no other work has these tiles.
     #[inline(always)]
     unsafe fn each<L: Lanes, K: ProductKernel>(&self) {
-        let mut sums = ProductSums([const { MaybeUninit::uninit() }; PART]);
+        let mut sums = ProductSums::UNWRITTEN;
         let mut room = LevelBlock::ZERO;
         let layout = self.matrix.layout();
         let mut start = 0;
@@ -205,10 +233,7 @@ impl Tiles<'_> {
         let inputs = self.matrix.inputs().next_multiple_of(quantum);
         let groups = part.div_ceil(const { most_rows::<L, K>() });
         let levels = layout.expansion().map_or(&[0; LINE], |of| &of.levels.moved);
-        for sum in &mut sums.0[..part] {
-            // SAFETY: a sum has a vector's lanes.
-            unsafe { L::store(sum.as_mut_ptr().cast(), L::splat(0.0)) };
-        }
+        sums.clear::<L>(part);
         for block in 0..self.rows.blocks() {
             let rest = &tile[block * superblock..];
             let weights = layout.for_product(rest, room);
@@ -232,10 +257,20 @@ impl Tiles<'_> {
                 row += m;
             }
         }
+        // SAFETY: this function's own contract; all sums of the part are written.
+        unsafe { self.store::<L>(sums, t, start, part) };
+    }
+
+    /// Writes the sums of `part` rows from `start` on to the results of tile `t`.
+    ///
+    /// # Safety
+    /// As `each`; these sums are written.
+    #[inline(always)]
+    unsafe fn store<L: Lanes>(&self, sums: &mut ProductSums, t: usize, start: usize, part: usize) {
         let scale = self.matrix.scale();
         if scale != 1.0 {
             for sum in &mut sums.0[..part] {
-                // SAFETY: written above, like the whole part.
+                // SAFETY: the caller's promise.
                 for sum in unsafe { sum.assume_init_mut() } {
                     *sum *= scale;
                 }

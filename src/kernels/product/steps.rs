@@ -1,6 +1,6 @@
 //! The steps that the kernels of several formats share. It does not depend on any format.
 
-use super::ProductStep;
+use super::{PREFETCH_DISTANCE, ProductStep};
 use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::lanes::{LANES, Lanes};
 
@@ -40,6 +40,12 @@ impl Prefetch {
     #[inline(always)]
     pub(super) fn of(step: &ProductStep) -> Self {
         Self { at: step.prefetch, stride: step.stride }
+    }
+
+    /// For weights that are read line by line from `weights` on, once.
+    #[inline(always)]
+    pub(super) fn after(weights: *const u8) -> Self {
+        Self { at: weights.wrapping_add(PREFETCH_DISTANCE), stride: LINE }
     }
 
     #[inline(always)]
@@ -392,10 +398,10 @@ pub(super) struct Minima<L: Lanes, const N: usize> {
 /// where low is their product with the sums of x.
 ///
 /// # Safety
-/// As [`super::ProductKernel::block`]; the sums of x of M rows are readable.
+/// There are M sums, scales of x and, with minima, sums of x.
 #[inline(always)]
 pub(super) unsafe fn add_block<L: Lanes, const M: usize, const N: usize>(
-    step: &ProductStep,
+    x_scales: *const f32,
     sums: *mut f32,
     block: [L::I; M],
     d: L::F,
@@ -405,7 +411,7 @@ pub(super) unsafe fn add_block<L: Lanes, const M: usize, const N: usize>(
         // SAFETY: the caller's promise.
         unsafe {
             let sum = sums.add(r * LANES);
-            let scale = *step.rows.coarse.scales.as_ptr().add(step.cell + r);
+            let scale = *x_scales.add(r);
             let scaled = L::mul(d, L::splat(scale));
             let mut total = L::fma(L::float(block), scaled, L::load(sum));
             if let Some(minima) = &minima {
