@@ -54,9 +54,9 @@ struct Dots {
 /// What a thread writes for itself. Most tasks are short, so nothing is cleared.
 #[repr(C, align(64))]
 struct Room {
-    /// Of the superblock that is multiplied and of the next one.
+    /// The superblock that is multiplied and the next one.
     planes: [MaybeUninit<Planes>; 2],
-    /// Of that superblock and of the one before it.
+    /// The sums of that superblock and of the one before it.
     dots: [MaybeUninit<[Dots; GROUPS]>; 2],
 }
 
