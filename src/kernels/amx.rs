@@ -11,7 +11,7 @@ pub(super) const ROWS: usize = 16;
 
 /// What AMX can multiply.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Element {
+pub(super) enum Factor {
     /// Pairs of bf16, with f32 sums.
     Bf16,
     /// Quadruples of bytes, with i32 sums.
@@ -19,7 +19,7 @@ pub(super) enum Element {
 }
 
 /// Whether the processor has these products and the system lets this process use them.
-pub(super) fn multiplies(element: Element) -> bool {
+pub(super) fn multiplies(factor: Factor) -> bool {
     static FEATURES: OnceLock<u32> = OnceLock::new();
     let features = *FEATURES.get_or_init(|| {
         // SAFETY: every x86-64 processor has the instruction.
@@ -32,9 +32,9 @@ pub(super) fn multiplies(element: Element) -> bool {
             && unsafe { libc::syscall(libc::SYS_arch_prctl, 0x1023, 18) } == 0;
         if permitted { features } else { 0 }
     });
-    let bit = match element {
-        Element::Bf16 => 22,
-        Element::Int8 => 25,
+    let bit = match factor {
+        Factor::Bf16 => 22,
+        Factor::Int8 => 25,
     };
     features >> bit & 1 == 1
 }
@@ -66,7 +66,7 @@ impl Shapes {
     /// Gives this thread's registers these shapes, until [`release`].
     ///
     /// # Safety
-    /// Some [`Element`] can be multiplied, and there are 1 to 16 rows.
+    /// Some [`Factor`] can be multiplied, and there are 1 to 16 rows.
     pub(super) unsafe fn load(&self) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -82,7 +82,7 @@ impl Shapes {
 /// Empties this thread's registers, so that the system no longer saves them.
 ///
 /// # Safety
-/// Some [`Element`] can be multiplied.
+/// Some [`Factor`] can be multiplied.
 pub(super) unsafe fn release() {
     // SAFETY: the caller's promise.
     unsafe { asm!("tilerelease", options(nostack, nomem, preserves_flags)) };

@@ -98,7 +98,7 @@ mod x86 {
             if !is_x86_feature_detected!("avx512bw") {
                 return None;
             }
-            if amx::multiplies(amx::Element::Bf16) {
+            if amx::multiplies(amx::Factor::Bf16) {
                 return Some(Unit::Tiles);
             }
             is_x86_feature_detected!("avx512bf16").then_some(Unit::Vectors)

@@ -93,7 +93,7 @@ impl Isa {
                     && is_x86_feature_detected!("avx512vnni")
             }
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-            Isa::Amx => Isa::Avx512.available() && amx::multiplies(amx::Element::Int8),
+            Isa::Amx => Isa::Avx512.available() && amx::multiplies(amx::Factor::Int8),
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => true,
             #[cfg(target_arch = "aarch64")]

@@ -37,7 +37,7 @@ pub(super) fn kernel(format: Format, rows: usize) -> Option<Kernel> {
 /// The bytes of a superblock: four columns of sixteen weight rows per line. The gaps keep what is
 /// read from having the same last twelve bits of its address as what was just written.
 #[repr(C, align(64))]
-struct Planes {
+struct BytePlanes {
     low: [[u8; LINE]; BLOCK / 4],
     _between: [u8; 256],
     high: [[u8; LINE]; BLOCK / 4],
@@ -46,7 +46,7 @@ struct Planes {
 
 /// The sums of sixteen rows of activations over each plane.
 #[repr(C, align(64))]
-struct Dots {
+struct PlaneSums {
     low: [[i32; LANES]; amx::ROWS],
     high: [[i32; LANES]; amx::ROWS],
 }
@@ -55,21 +55,21 @@ struct Dots {
 #[repr(C, align(64))]
 struct Room {
     /// The superblock that is multiplied and the next one.
-    planes: [MaybeUninit<Planes>; 2],
+    planes: [MaybeUninit<BytePlanes>; 2],
     /// The sums of that superblock and of the one before it.
-    dots: [MaybeUninit<[Dots; GROUPS]>; 2],
+    dots: [MaybeUninit<[PlaneSums; GROUPS]>; 2],
 }
 
 /// Up to sixteen rows of activations.
-struct Group<'a> {
-    dots: &'a Dots,
+struct RowGroup<'a> {
+    dots: &'a PlaneSums,
     /// The cell of the first row.
     cell: usize,
     /// Those that no group before has.
     rows: Range<usize>,
 }
 
-impl Group<'_> {
+impl RowGroup<'_> {
     /// The integer sums of a row: low + high · 2ⁿ.
     #[target_feature(enable = "avx512f")]
     #[inline]
@@ -96,18 +96,23 @@ trait Planar {
     ///
     /// # Safety
     /// `weights` is a superblock of this format, `to` has room, and the machine has AVX-512.
-    unsafe fn unpack(weights: *const u8, quarter: usize, to: *mut Planes, prefetch: &mut Prefetch);
+    unsafe fn unpack(
+        weights: *const u8,
+        quarter: usize,
+        to: *mut BytePlanes,
+        prefetch: &mut Prefetch,
+    );
 
     /// Adds what `group` holds to `sums`, `[row][16]`.
     ///
     /// # Safety
     /// As [`Planar::unpack`]; the group's rows are prepared and have sums.
-    unsafe fn add(weights: *const u8, rows: &RowCodes, group: &Group, sums: *mut f32);
+    unsafe fn add(weights: *const u8, rows: &RowCodes, group: &RowGroup, sums: *mut f32);
 }
 
 /// A superblock of a tile.
 #[derive(Clone, Copy)]
-struct Step {
+struct TileBlock {
     tile: usize,
     block: usize,
 }
@@ -123,16 +128,18 @@ unsafe fn each<K: Planar>(tiles: &Tiles<'_>) {
     let mut sums = ProductSums::UNWRITTEN;
     let blocks = tiles.rows.blocks();
     let count = tiles.rows.count();
-    let weights = |step: Step| tiles.matrix.tile(step.tile)[step.block * K::BYTES..].as_ptr();
+    let weights = |step: TileBlock| tiles.matrix.tile(step.tile)[step.block * K::BYTES..].as_ptr();
     for start in (0..count).step_by(SWEEP) {
         let part = SWEEP.min(count - start);
         let rows = part.min(amx::ROWS);
         let groups = part.div_ceil(rows);
         // A second group overlaps the first, so that both have as many rows.
         let first = [0, part - rows];
-        let mut steps =
-            tiles.tiles.clone().flat_map(|tile| (0..blocks).map(move |block| Step { tile, block }));
-        let mut add = |step: Step, dots: *const [Dots; GROUPS]| {
+        let mut steps = tiles
+            .tiles
+            .clone()
+            .flat_map(|tile| (0..blocks).map(move |block| TileBlock { tile, block }));
+        let mut add = |step: TileBlock, dots: *const [PlaneSums; GROUPS]| {
             if step.block == 0 {
                 sums.clear::<Avx512>(part);
             }
@@ -142,7 +149,7 @@ unsafe fn each<K: Planar>(tiles: &Tiles<'_>) {
                 let sums = sums.0[first..].as_mut_ptr().cast();
                 // SAFETY: as below.
                 unsafe {
-                    let group = Group { dots: &(*dots)[group], cell, rows: done..rows };
+                    let group = RowGroup { dots: &(*dots)[group], cell, rows: done..rows };
                     K::add(weights(step), &tiles.rows.coarse, &group, sums);
                 }
             }
@@ -152,10 +159,10 @@ unsafe fn each<K: Planar>(tiles: &Tiles<'_>) {
             }
         };
         // SAFETY: the caller's promise: superblocks of this format, prepared rows, and no other
-        // work has these tiles. Planes and dots are written before they are read.
+        // work has these tiles. BytePlanes and dots are written before they are read.
         unsafe {
-            let planes = (&raw mut (*room).planes).cast::<Planes>();
-            let dots = (&raw mut (*room).dots).cast::<[Dots; GROUPS]>();
+            let planes = (&raw mut (*room).planes).cast::<BytePlanes>();
+            let dots = (&raw mut (*room).dots).cast::<[PlaneSums; GROUPS]>();
             Shapes::of(rows).load();
             let mut next = steps.next();
             if let Some(step) = next {
@@ -243,7 +250,7 @@ macro_rules! multiply_planes {
 #[inline(always)]
 unsafe fn multiply<K: Planar>(
     x: [*const i8; GROUPS],
-    planes: *const Planes,
+    planes: *const BytePlanes,
     groups: usize,
     quarter: usize,
 ) {
@@ -269,7 +276,7 @@ unsafe fn multiply<K: Planar>(
 /// # Safety
 /// The registers have shapes, and `dots` has room.
 #[inline(always)]
-unsafe fn store(dots: *mut [Dots; GROUPS], groups: usize) {
+unsafe fn store(dots: *mut [PlaneSums; GROUPS], groups: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         asm!(
@@ -324,7 +331,12 @@ impl<const PLANE: usize> Planar for WithMinima<PLANE> {
 
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
     #[inline]
-    unsafe fn unpack(weights: *const u8, quarter: usize, to: *mut Planes, prefetch: &mut Prefetch) {
+    unsafe fn unpack(
+        weights: *const u8,
+        quarter: usize,
+        to: *mut BytePlanes,
+        prefetch: &mut Prefetch,
+    ) {
         // SAFETY: the caller's promise.
         unsafe {
             if quarter == 0 {
@@ -370,7 +382,7 @@ impl<const PLANE: usize> Planar for WithMinima<PLANE> {
 
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
     #[inline]
-    unsafe fn add(weights: *const u8, rows: &RowCodes, group: &Group, sums: *mut f32) {
+    unsafe fn add(weights: *const u8, rows: &RowCodes, group: &RowGroup, sums: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe {
             let [d, dmin] = [0, 32].map(|at| Avx512::load_f16(weights.add(at).cast()));
@@ -399,7 +411,12 @@ impl Planar for Q6K {
 
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
     #[inline]
-    unsafe fn unpack(weights: *const u8, quarter: usize, to: *mut Planes, prefetch: &mut Prefetch) {
+    unsafe fn unpack(
+        weights: *const u8,
+        quarter: usize,
+        to: *mut BytePlanes,
+        prefetch: &mut Prefetch,
+    ) {
         // SAFETY: the caller's promise.
         unsafe {
             if quarter == 0 {
@@ -432,7 +449,7 @@ impl Planar for Q6K {
     /// 32 is subtracted from all codes by way of the sums of x.
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
     #[inline]
-    unsafe fn add(weights: *const u8, rows: &RowCodes, group: &Group, sums: *mut f32) {
+    unsafe fn add(weights: *const u8, rows: &RowCodes, group: &RowGroup, sums: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe {
             let d = Avx512::load(weights.cast());
