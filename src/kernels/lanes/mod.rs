@@ -16,7 +16,7 @@ mod portable;
 
 use super::isa::Isa;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(super) use avx512::Avx512;
 pub(super) use element::Element;
 

@@ -23,7 +23,6 @@ use super::block::{BLOCK, LINE};
 use super::codes32;
 use super::expand;
 use super::format::{Format, Storage};
-use super::isa::Isa;
 use super::lanes::{self, LANES, Lanes, Work, element};
 use super::matrix::Matrix;
 use super::pool::{Pool, Shareable};
@@ -78,7 +77,7 @@ pub fn multiply(pool: &Pool, rows: &QuantizedRows, products: &mut [(&Matrix, &mu
         let (matrix, y) = &products[*i];
         let tiles = Tiles { matrix, rows, tiles: tiles.clone(), y: y.get() };
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        if pool.isa() == Isa::Amx
+        if pool.isa() == super::isa::Isa::Amx
             && let Some(kernel) = amx::kernel(matrix.format(), count)
         {
             // SAFETY: the shapes and rows were checked above, each tile belongs to only one work,

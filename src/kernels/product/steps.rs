@@ -1,6 +1,6 @@
 //! The steps that the kernels of several formats share. It does not depend on any format.
 
-use super::{PREFETCH_DISTANCE, ProductStep};
+use super::ProductStep;
 use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::lanes::{LANES, Lanes};
 
@@ -43,9 +43,10 @@ impl Prefetch {
     }
 
     /// For weights that are read line by line from `weights` on, once.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     #[inline(always)]
     pub(super) fn after(weights: *const u8) -> Self {
-        Self { at: weights.wrapping_add(PREFETCH_DISTANCE), stride: LINE }
+        Self { at: weights.wrapping_add(super::PREFETCH_DISTANCE), stride: LINE }
     }
 
     #[inline(always)]
