@@ -54,6 +54,7 @@ pub(crate) mod tree;
 pub(crate) mod update;
 pub(crate) mod view;
 
+pub(crate) use draw::figures::many;
 pub(crate) use effects::exchange::write_whole;
 pub(crate) use effects::model_finder::ModelFinder;
 pub(crate) use effects::{Left, Opening};

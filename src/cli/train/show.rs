@@ -8,6 +8,7 @@ use crate::cli::exit::report;
 use crate::printable::{printable, printable_line};
 use crate::train::run::{Chats, DecodeEval, RunEstimate, Spent, Stage, TrainEvent, size};
 use crate::train::{Measure, StepReport};
+use crate::tui::many;
 
 /// The bar's length while the head learns: thousandths of the whole.
 const WHOLE: u64 = 1000;
@@ -226,10 +227,7 @@ fn held_line(found: &[Measure], tau: Option<f64>) -> String {
 fn decoded_lines(decoded: &DecodeEval) -> Vec<String> {
     let row = |row: &crate::train::run::DecodeRow| match row.blocks {
         0 => format!("plain: {:.0} tokens/s", row.speed()),
-        m => {
-            let plural = if m == 1 { "" } else { "s" };
-            format!("{m} block{plural}: τ {:.2}, {:.0} tokens/s", row.tau(), row.speed())
-        }
+        m => format!("{}: τ {:.2}, {:.0} tokens/s", many(m, "block"), row.tau(), row.speed()),
     };
     let same = format!(
         "held-out prompts: {}, same text as plain decoding: {}",

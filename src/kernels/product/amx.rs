@@ -5,7 +5,7 @@
 
 use std::arch::asm;
 use std::arch::x86_64::*;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::ops::Range;
 
 use super::steps::{Minima, Prefetch, add_block};
@@ -15,7 +15,7 @@ use crate::kernels::block::{BLOCK, LINE, LOW};
 use crate::kernels::format::Format;
 use crate::kernels::lanes::{Avx512, LANES, Lanes};
 use crate::kernels::quantized_rows::RowCodes;
-use crate::kernels::tile::{K_HEAD, K_MINIMA, K_SCALES, Q6K, WithMinima};
+use crate::kernels::tile::{K_HEAD, K_SCALES, Q6K, WithMinima};
 
 /// Groups of rows whose sums are in the registers.
 const GROUPS: usize = SWEEP / amx::ROWS;
@@ -159,7 +159,7 @@ unsafe fn each<K: Planar>(tiles: &Tiles<'_>) {
             }
         };
         // SAFETY: the caller's promise: superblocks of this format, prepared rows, and no other
-        // work has these tiles. BytePlanes and dots are written before they are read.
+        // work has these tiles. Planes and sums are written before they are read.
         unsafe {
             let planes = (&raw mut (*room).planes).cast::<BytePlanes>();
             let dots = (&raw mut (*room).dots).cast::<[PlaneSums; GROUPS]>();
@@ -226,18 +226,20 @@ unsafe fn clear() {
     }
 }
 
-macro_rules! multiply_planes {
-    ($low:literal, $high:literal, $operation:literal, $x:expr, $planes:ident, $quarter:ident) => {
+/// Adds the products of 64 columns of one group of rows to its sums in two registers.
+macro_rules! multiply_group {
+    ($low:literal, $high:literal, $operation:literal, $x:expr, $lines:expr) => {
         asm!(
             "tileloadd tmm4, [{x} + {row} * 1]",
-            "tileloadd tmm5, [{planes} + {line} * 1]",
-            "tileloadd tmm6, [{planes} + {line} * 1 + 4352]",
+            "tileloadd tmm5, [{lines} + {line} * 1]",
+            "tileloadd tmm6, [{lines} + {line} * 1 + {plane}]",
             concat!("tdpbsud ", $low, ", tmm4, tmm5"),
             concat!($operation, " ", $high, ", tmm4, tmm6"),
             x = in(reg) $x,
-            planes = in(reg) (&raw const (*$planes).low[16 * $quarter]),
+            lines = in(reg) $lines,
             row = in(reg) BLOCK,
             line = in(reg) LINE,
+            plane = const offset_of!(BytePlanes, high),
             options(nostack, preserves_flags),
         )
     };
@@ -256,19 +258,32 @@ unsafe fn multiply<K: Planar>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
+        let lines = &raw const (*planes).low[16 * quarter];
         if K::SIGNED {
-            multiply_planes!("tmm0", "tmm1", "tdpbssd", x[0], planes, quarter);
+            multiply_group!("tmm0", "tmm1", "tdpbssd", x[0], lines);
         } else {
-            multiply_planes!("tmm0", "tmm1", "tdpbsud", x[0], planes, quarter);
+            multiply_group!("tmm0", "tmm1", "tdpbsud", x[0], lines);
         }
-        if groups > 1 {
-            if K::SIGNED {
-                multiply_planes!("tmm2", "tmm3", "tdpbssd", x[1], planes, quarter);
-            } else {
-                multiply_planes!("tmm2", "tmm3", "tdpbsud", x[1], planes, quarter);
-            }
+        if groups > 1 && K::SIGNED {
+            multiply_group!("tmm2", "tmm3", "tdpbssd", x[1], lines);
+        } else if groups > 1 {
+            multiply_group!("tmm2", "tmm3", "tdpbsud", x[1], lines);
         }
     }
+}
+
+/// Writes the sums of one group from two registers.
+macro_rules! store_group {
+    ($low:literal, $high:literal, $dots:expr) => {
+        asm!(
+            concat!("tilestored [{dots} + {line} * 1], ", $low),
+            concat!("tilestored [{dots} + {line} * 1 + {plane}], ", $high),
+            dots = in(reg) $dots,
+            line = in(reg) LINE,
+            plane = const offset_of!(PlaneSums, high),
+            options(nostack, preserves_flags),
+        )
+    };
 }
 
 /// Writes the sums in the registers.
@@ -279,21 +294,10 @@ unsafe fn multiply<K: Planar>(
 unsafe fn store(dots: *mut [PlaneSums; GROUPS], groups: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        asm!(
-            "tilestored [{dots} + {line} * 1], tmm0",
-            "tilestored [{dots} + {line} * 1 + 1024], tmm1",
-            dots = in(reg) dots,
-            line = in(reg) LINE,
-            options(nostack, preserves_flags),
-        );
+        let dots = dots.cast::<PlaneSums>();
+        store_group!("tmm0", "tmm1", dots);
         if groups > 1 {
-            asm!(
-                "tilestored [{dots} + {line} * 1 + 2048], tmm2",
-                "tilestored [{dots} + {line} * 1 + 3072], tmm3",
-                dots = in(reg) dots,
-                line = in(reg) LINE,
-                options(nostack, preserves_flags),
-            );
+            store_group!("tmm2", "tmm3", dots.add(1));
         }
     }
 }
@@ -385,11 +389,10 @@ impl<const PLANE: usize> Planar for WithMinima<PLANE> {
     unsafe fn add(weights: *const u8, rows: &RowCodes, group: &RowGroup, sums: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe {
-            let [d, dmin] = [0, 32].map(|at| Avx512::load_f16(weights.add(at).cast()));
-            let pairs = [0, 1, 2, 3].map(|j| Avx512::load_pairs(weights.add(K_MINIMA + 32 * j)));
+            let (d, minima) = Self::scales::<Avx512>(weights, rows.sums.as_ptr());
             for r in group.rows.clone() {
                 let x_sums = rows.sums.as_ptr().add((group.cell + r) * 8);
-                let minima = Some(Minima { pairs, x_sums, dmin });
+                let minima = Some(Minima { x_sums, ..minima });
                 let scale = rows.scales.as_ptr().add(group.cell + r);
                 add_block::<Avx512, 1, 4>(
                     scale,

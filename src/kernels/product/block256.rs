@@ -21,6 +21,29 @@ use crate::kernels::lanes::{LANES, Lanes};
 use crate::kernels::tile::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
 use crate::kernels::tile::{Iq4Xs, Q2K, Q3K, Q6K, WithMinima};
 
+impl<const PLANE: usize> WithMinima<PLANE> {
+    /// The scale of a superblock, and its minima with the sums of x.
+    ///
+    /// # Safety
+    /// `weights` is a superblock of this format.
+    #[inline(always)]
+    pub(super) unsafe fn scales<L: Lanes>(
+        weights: *const u8,
+        x_sums: *const i16,
+    ) -> (L::F, Minima<L, 4>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let d = L::load_f16(weights.cast());
+            let dmin = L::load_f16(weights.add(32).cast());
+            let mut pairs = [L::splat_i(0); 4];
+            for (j, pairs) in pairs.iter_mut().enumerate() {
+                *pairs = L::load_pairs(weights.add(K_MINIMA + 32 * j));
+            }
+            (d, Minima { pairs, x_sums, dmin })
+        }
+    }
+}
+
 impl<const PLANE: usize> ProductKernel for WithMinima<PLANE> {
     #[inline(always)]
     unsafe fn block<L: Lanes, const M: usize>(step: &ProductStep, sums: *mut f32) {
@@ -42,13 +65,8 @@ impl<const PLANE: usize> ProductKernel for WithMinima<PLANE> {
                 }
             }
             prefetch.lines::<L>(K_HEAD / LINE);
-            let d = L::load_f16(step.weights.cast());
-            let dmin = L::load_f16(step.weights.add(32).cast());
-            let mut pairs = [L::splat_i(0); 4];
-            for (j, pairs) in pairs.iter_mut().enumerate() {
-                *pairs = L::load_pairs(step.weights.add(K_MINIMA + 32 * j));
-            }
-            add_block::<L, M, 4>(x_scales, sums, block, d, Some(Minima { pairs, x_sums, dmin }));
+            let (d, minima) = Self::scales::<L>(step.weights, x_sums);
+            add_block::<L, M, 4>(x_scales, sums, block, d, Some(minima));
         }
     }
 }

@@ -387,6 +387,7 @@ pub(super) fn add_scaled_floats<L: Lanes, const M: usize>(
 
 /// What is subtracted from a superblock's sums: `N` pairs of minima per lane, each times the sum of
 /// x's codes that it belongs to.
+#[derive(Clone, Copy)]
 pub(super) struct Minima<L: Lanes, const N: usize> {
     pub(super) pairs: [L::I; N],
     /// The sums for the first row; those of the next row come after 2 · N.
