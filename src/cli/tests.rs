@@ -133,11 +133,7 @@ fn settings() -> String {
 fn architectures() -> String {
     let mut table = String::from("| Architecture | GGUF | safetensors |\n|---|---|---|\n");
     for row in ARCHITECTURES {
-        let checkpoints = match row.is_only_gguf() {
-            true => String::new(),
-            false => format!("`{}`", row.model_type),
-        };
-        table += &format!("| {} | `{}` | {checkpoints} |\n", row.title, row.gguf);
+        table += &format!("| {} | `{}` | `{}` |\n", row.title, row.gguf, row.model_type);
     }
     table
 }

@@ -61,5 +61,38 @@ impl Folder {
 
 /// The JSON in a file.
 pub(super) fn json(blob: &Blob) -> Result<Value, LibraryError> {
-    serde_json::from_slice(blob).map_err(|error| LibraryError::damaged(blob.name(), "JSON", error))
+    let read = serde_json::from_slice(blob).or_else(|error| match std::str::from_utf8(blob) {
+        Ok(text) => serde_json::from_str(&without_infinities(text)),
+        Err(_) => Err(error),
+    });
+    read.map_err(|error| LibraryError::damaged(blob.name(), "JSON", error))
+}
+
+/// Text in which numbers that Python writes as `Infinity`, which JSON does not have, are null.
+fn without_infinities(text: &str) -> String {
+    let mut quoted = false;
+    let parts = text.split_inclusive('"').map(|part| {
+        let is_text = quoted;
+        let escapes = part.trim_end_matches('"').bytes().rev().take_while(|&b| b == b'\\').count();
+        quoted = quoted != (!is_text || escapes.is_multiple_of(2));
+        if is_text { part.to_owned() } else { part.replace("Infinity", "null    ") }
+    });
+    parts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn infinite_numbers_are_absent_and_texts_stay() {
+        let text =
+            br#"{"limit": [0.0, Infinity], "a\"b": "to \\", "c": Infinity, "d": "Infinity"}"#;
+        let read = json(&Blob::built("config.json".to_owned(), text)).unwrap();
+        let expected = serde_json::json!({"limit": [0.0, null], "a\"b": "to \\", "c": null,
+            "d": "Infinity"});
+        assert_eq!(read, expected);
+        let damaged = json(&Blob::built("config.json".to_owned(), br#"{"a": -Infinity}"#));
+        assert!(damaged.unwrap_err().to_string().contains("config.json"));
+    }
 }

@@ -5,11 +5,14 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use serde_json::Value;
+
 use super::mxfp4::{self, ExpertPart};
 use super::safetensors::{Tensors, rows_in};
 use super::transposed::transposed;
+use crate::kernels::{Format, StateKind};
 use crate::model::head::MTP;
-use crate::model::{Config, RawTensor, WeightSource, weights};
+use crate::model::{Config, MULTIPLIERS, RawTensor, WeightSource, weights};
 
 /// A checkpoint's tensors by the names that the model requests.
 #[derive(Debug)]
@@ -17,6 +20,8 @@ pub(super) struct NamedTensors {
     tensors: Tensors,
     family: String,
     config: Config,
+    /// Those of [`MULTIPLIERS`].
+    multipliers: Vec<f32>,
 }
 
 /// The parts of names that a family spells in its own way: as the model requests them, and as the
@@ -76,6 +81,26 @@ fn renamed(family: &str) -> &'static [(&'static str, &'static str)] {
             ("post_attention_layernorm", "ffn_norm"),
             ("model.norm", "model.embedding_norm"),
         ],
+        "falcon_h1" => &[
+            (".mlp.", ".feed_forward."),
+            ("post_attention_layernorm", "pre_ff_layernorm"),
+            ("model.norm", "model.final_layernorm"),
+        ],
+        "granitemoehybrid" => &[
+            ("mlp.shared_experts.down_proj", "shared_mlp.output_linear"),
+            ("mlp.down_proj", "shared_mlp.output_linear"),
+            (".mlp.gate.", ".block_sparse_moe.router.layer."),
+        ],
+        "mamba2" | "nemotron_h" => &[
+            ("backbone.embed_tokens", "backbone.embeddings"),
+            ("backbone.norm", "backbone.norm_f"),
+            ("input_layernorm", "norm"),
+            (".mamba.", ".mixer."),
+            (".self_attn.", ".mixer."),
+            (".mlp.latent_down", ".mixer.fc1_latent_proj"),
+            (".mlp.latent_up", ".mixer.fc2_latent_proj"),
+            (".mlp.", ".mixer."),
+        ],
         _ if family.starts_with("qwen3_") => &[(".mlp.shared_experts.", ".mlp.shared_expert.")],
         _ => &[],
     }
@@ -104,9 +129,15 @@ const FURTHER_LAYER: [(&str, &str); 7] = [
 ];
 
 impl NamedTensors {
-    /// `family` is the `model_type` in the checkpoint's `config.json`.
-    pub(super) fn new(tensors: Tensors, family: &str, config: &Config) -> Self {
-        Self { tensors, family: family.to_owned(), config: config.clone() }
+    /// `settings` is the checkpoint's `config.json`.
+    pub(super) fn new(tensors: Tensors, settings: &Value, config: &Config) -> Self {
+        let family = settings["model_type"].as_str().unwrap_or_default().to_owned();
+        let number = |pointer: &&str| settings.pointer(pointer).and_then(Value::as_f64);
+        let product = |(_, pointers): &(_, &[&str])| {
+            pointers.iter().filter_map(number).product::<f64>() as f32
+        };
+        let multipliers = MULTIPLIERS.iter().map(product).collect();
+        Self { tensors, family, config: config.clone(), multipliers }
     }
 
     /// The rows of `kv_b_proj` that hold a head's keys, transposed as the model requests, or its
@@ -149,9 +180,18 @@ impl NamedTensors {
             ("self_attn.k_proj", "attention.wqkv", kv_heads, shared, head_dim),
             ("self_attn.v_proj", "attention.wqkv", kv_heads, shared + head_dim, head_dim),
         ];
+        let experts = self.config.block.experts.as_ref();
+        let width = experts.map_or(intermediate, |experts| experts.shared_intermediate);
+        let granite = [
+            ("mlp.shared_experts.gate_proj", "shared_mlp.input_linear", 1, 0, width),
+            ("mlp.shared_experts.up_proj", "shared_mlp.input_linear", 1, width, width),
+            ("mlp.gate_proj", "shared_mlp.input_linear", 1, 0, width),
+            ("mlp.up_proj", "shared_mlp.input_linear", 1, width, width),
+        ];
         let parts = match self.family.as_str() {
             "phi3" => [&phi3[..], &mlp].concat(),
             "glm4" => mlp.to_vec(),
+            "granitemoehybrid" => granite.to_vec(),
             "internlm2" => internlm2.to_vec(),
             _ => return None,
         };
@@ -163,7 +203,7 @@ impl NamedTensors {
     }
 
     /// The rows of an expert in a tensor of all experts, `[E, rows, columns]` (Gemma 4,
-    /// Qwen3.5-MoE).
+    /// Qwen3.5-MoE, Granite 4.0).
     fn fused_expert(&self, name: &str) -> Option<TensorPlace> {
         let experts = self.config.block.experts.as_ref()?;
         let (layer, expert, part) = expert_part(name)?;
@@ -176,8 +216,14 @@ impl NamedTensors {
         };
         let first = expert.checked_mul(stride)? + at;
         let rows = std::iter::once(first..first + rows).collect();
-        let all = if experts.beside_mlp { "experts" } else { "mlp.experts" };
-        let name = format!("{layer}.{all}.{fused}");
+        let name = match (self.family.as_str(), fused) {
+            ("granitemoehybrid", "down_proj") => {
+                format!("{layer}.block_sparse_moe.output_linear.weight")
+            }
+            ("granitemoehybrid", _) => format!("{layer}.block_sparse_moe.input_linear.weight"),
+            _ if experts.beside_mlp => format!("{layer}.experts.{fused}"),
+            _ => format!("{layer}.mlp.experts.{fused}"),
+        };
         let found = self.tensors.has(&self.spelled(name.clone()));
         found.then_some(TensorPlace { name, rows, transposed: false })
     }
@@ -186,28 +232,37 @@ impl NamedTensors {
     fn recurrent(&self, name: &str) -> Option<TensorPlace> {
         let shape = self.config.block.recurrent.as_ref()?.shape;
         let (layer, part) = name.strip_suffix(".weight")?.rsplit_once(".in_proj")?;
-        let parts = ["_qkv", "_z", ".b", ".c", ".x"];
-        let part = parts.iter().position(|&known| known == part)?;
-        let (name, rows) = if let Some(at) = part.checked_sub(2) {
-            let width = shape.channels;
-            ("in_proj", std::iter::once(at * width..(at + 1) * width).collect())
-        } else {
-            // Each key head has its queries, its keys, its value heads and their gates.
-            if self.family != "qwen3_next" {
-                return None;
-            }
-            let values = shape.heads / shape.key_heads * shape.value;
-            let starts = [0, shape.key, 2 * shape.key, 2 * shape.key + values];
-            let ends = [starts[1], starts[2], starts[3], starts[3] + values];
-            let kinds = if part == 0 { 0..3 } else { 3..4 };
-            let run = |kind: usize, head: usize| {
-                head * ends[3] + starts[kind]..head * ends[3] + ends[kind]
+        if let Some(part) = part.strip_prefix('.') {
+            let [channels, outputs] = [shape.channels, shape.outputs()];
+            let rows = match (shape.kind, part) {
+                (StateKind::Mamba2, "z") => 0..outputs,
+                (StateKind::Mamba2, "x") => outputs..outputs + channels,
+                (StateKind::Mamba2, "dt") => outputs + channels..outputs + channels + shape.heads,
+                (StateKind::Delta, "b") => 0..channels,
+                (StateKind::Delta, "c") => channels..2 * channels,
+                (StateKind::Delta, "x") => 2 * channels..3 * channels,
+                _ => return None,
             };
-            let rows = kinds.flat_map(|kind| (0..shape.key_heads).map(move |head| run(kind, head)));
-            ("in_proj_qkvz", rows.collect())
+            let name = format!("{layer}.in_proj.weight");
+            return Some(TensorPlace { name, rows: vec![rows], transposed: false });
+        }
+        // Each key head has its queries, its keys, its value heads and their gates.
+        let kinds = match part {
+            "_qkv" => 0..3,
+            "_z" => 3..4,
+            _ => return None,
         };
-        let name = format!("{layer}.{name}.weight");
-        Some(TensorPlace { name, rows, transposed: false })
+        if self.family != "qwen3_next" {
+            return None;
+        }
+        let values = shape.heads / shape.key_heads * shape.value;
+        let starts = [0, shape.key, 2 * shape.key, 2 * shape.key + values];
+        let ends = [starts[1], starts[2], starts[3], starts[3] + values];
+        let run =
+            |kind: usize, head: usize| head * ends[3] + starts[kind]..head * ends[3] + ends[kind];
+        let rows = kinds.flat_map(|kind| (0..shape.key_heads).map(move |head| run(kind, head)));
+        let name = format!("{layer}.in_proj_qkvz.weight");
+        Some(TensorPlace { name, rows: rows.collect(), transposed: false })
     }
 
     /// The name of a part of an MTP head if the family stores it as one more layer.
@@ -224,21 +279,44 @@ impl NamedTensors {
     fn stored(&self, name: &str) -> TensorPlace {
         let further = self.of_further_layer(name);
         let name = further.as_deref().unwrap_or(name);
-        let whole = |name| TensorPlace { name, rows: Vec::new(), transposed: false };
+        let whole = || TensorPlace { name: name.to_owned(), rows: Vec::new(), transposed: false };
         let fused = || self.fused(name).or_else(|| self.fused_expert(name));
         let apart = || self.latent(name).or_else(|| self.recurrent(name));
-        if let Some(stored) = apart().or_else(fused) {
-            return stored;
-        }
-        let name = match self.family.as_str() {
-            "mixtral" => name.replacen(".mlp.", ".block_sparse_moe.", 1),
-            "lfm2" | "lfm2_moe" => name.replacen(".mlp.", ".feed_forward.", 1),
-            _ => name.to_owned(),
+        let mut place = apart().or_else(fused).unwrap_or_else(whole);
+        let (asked, stored) = match self.family.as_str() {
+            "mixtral" => (".mlp.", ".block_sparse_moe."),
+            "lfm2" | "lfm2_moe" => (".mlp.", ".feed_forward."),
+            "mamba2" | "nemotron_h" => ("model.", "backbone."),
+            _ => ("", ""),
         };
-        match renamed(&self.family).iter().find(|(asked, _)| name.contains(asked)) {
-            Some((asked, stored)) => whole(name.replacen(asked, stored, 1)),
-            None => whole(name),
+        place.name = place.name.replacen(asked, stored, 1);
+        let renamed = renamed(&self.family).iter().find(|(asked, _)| place.name.contains(asked));
+        if let Some((asked, stored)) = renamed {
+            place.name = place.name.replacen(asked, stored, 1);
         }
+        place
+    }
+
+    /// By how much Falcon-H1 multiplies the weights of a part.
+    fn multiplier(&self, name: &str) -> f32 {
+        let parts = MULTIPLIERS.iter().zip(&self.multipliers);
+        let mut of_name = parts.filter(|((part, _), _)| name.contains(part));
+        of_name.next().map_or(1.0, |(_, &factor)| factor)
+    }
+
+    /// The convolution of Falcon-H1, whose channels have different multipliers.
+    fn multiplied(&self, name: &str, kernel: RawTensor<'_>) -> Option<RawTensor<'static>> {
+        let shape = self.config.block.recurrent.as_ref()?.shape;
+        let ends = [shape.outputs(), shape.outputs() + shape.key_heads * shape.key];
+        let factors = ["x", "B", "C"].map(|part| self.multiplier(&name.replace("weight", part)));
+        let mut values = kernel.values()?;
+        let taps = values.len() / rows_in(&kernel.shape).max(1);
+        for (row, taps) in values.chunks_mut(taps.max(1)).enumerate() {
+            let factor = factors[ends.iter().filter(|&&end| row >= end).count()];
+            taps.iter_mut().for_each(|x| *x *= factor);
+        }
+        let bytes = values.into_iter().flat_map(f32::to_le_bytes).collect();
+        Some(RawTensor { format: Format::F32, shape: kernel.shape, bytes })
     }
 
     /// An expert's part in a gpt-oss checkpoint, which holds those of all experts in one tensor.
@@ -306,10 +384,16 @@ impl WeightSource for NamedTensors {
             // The convolution is of one channel each.
             tensor.shape.remove(1);
         }
+        if self.family == "falcon_h1" && name.ends_with("conv1d.weight") {
+            tensor = self.multiplied(name, tensor)?;
+        }
         if stored.transposed { transposed(&tensor) } else { Some(tensor) }
     }
 
     fn scale(&self, name: &str) -> f32 {
+        if self.family == "falcon_h1" {
+            return self.multiplier(name);
+        }
         // Gemma 4's factors of what its experts compute.
         let expert = expert_part(name).filter(|(_, _, part)| *part == "down_proj.weight");
         let scales = expert.and_then(|(layer, expert, _)| {
@@ -375,6 +459,7 @@ mod tests {
     use crate::library::folder::Folder;
     use crate::model::config_for_tests;
     use safetensors::tensor::{Dtype, TensorView, serialize};
+    use serde_json::json;
 
     /// How many bytes of this file's mapping are in memory; `None` if the system does not say.
     fn resident(file: &Path) -> Option<usize> {
@@ -400,7 +485,8 @@ mod tests {
             let path = folder.path().join("model.safetensors");
             std::fs::write(&path, serialize([(stored, tensor)], None).unwrap()).unwrap();
             let tensors = Tensors::open(&Folder::Disk(folder.path().to_owned())).unwrap().unwrap();
-            let named = NamedTensors::new(tensors, family, &config_for_tests());
+            let named =
+                NamedTensors::new(tensors, &json!({"model_type": family}), &config_for_tests());
             let parts = if family == "phi3" { &["q", "k", "v"][..] } else { &["q"] };
             let names: Vec<String> =
                 parts.iter().map(|part| format!("{layer}.{part}_proj.weight")).collect();

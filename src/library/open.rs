@@ -127,8 +127,7 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
     let mut head = None;
     let (weights, candle): (Box<dyn WeightSource + Send>, _) = match engine {
         ModelEngine::Dovetail => {
-            let family = settings["model_type"].as_str().unwrap_or_default();
-            let named = NamedTensors::new(tensors, family, &config);
+            let named = NamedTensors::new(tensors, &settings, &config);
             head = mtp(&settings, &named, &config);
             (Box::new(named), None)
         }

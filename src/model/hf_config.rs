@@ -3,11 +3,22 @@
 
 use serde_json::Value;
 
-use super::hf_families::{ARCHITECTURES, Family, OF_GGUF};
+use super::hf_families::{ARCHITECTURES, Family};
 use super::hf_fields::{Fields, number};
 use super::hf_local_heads::with_local_heads;
+use super::hf_recurrent::with_mamba2;
 use super::rope::{RopeScaling, yarn_temperature};
 use super::{CANDLE_CHECKPOINTS, Config, ConfigError};
+
+/// The names of the ε of norms.
+const EPSILONS: [&str; 6] = [
+    "rms_norm_eps",
+    "norm_epsilon",
+    "layer_norm_eps",
+    "layernorm_epsilon",
+    "layer_norm_epsilon",
+    "norm_eps",
+];
 
 impl Config {
     /// Reads the `config.json` of a checkpoint of one of the families in [`ARCHITECTURES`].
@@ -33,7 +44,7 @@ impl Config {
         // Models that also take images keep the configuration of their text model in a separate
         // object.
         let json = json.get("text_config").unwrap_or(json);
-        let own = with_local_heads(json);
+        let own = with_mamba2(json)?.or_else(|| with_local_heads(json));
         let fields = Fields(own.as_ref().unwrap_or(json));
         let family = family(&fields)?;
         refuse_variants(&fields, family)?;
@@ -66,9 +77,7 @@ impl Config {
         // Models that also take images may say it next to their text model.
         let tied = |fields: &Fields<'_>| fields.flag("tie_word_embeddings");
         let tied = tied(&fields)?.or(tied(&Fields(json))?);
-        let names =
-            ["rms_norm_eps", "norm_epsilon", "layer_norm_eps", "layernorm_epsilon", "norm_eps"];
-        let eps = names.into_iter().find(|name| fields.get(name).is_some());
+        let eps = EPSILONS.into_iter().find(|name| fields.get(name).is_some());
         let eps = eps.map_or(Ok(None), |name| fields.number(name))?.unwrap_or(1e-6);
         Ok(Self {
             vocab: fields.size("vocab_size")?,
@@ -96,13 +105,17 @@ fn family(fields: &Fields<'_>) -> Result<Family, ConfigError> {
     let known = || {
         let own = ARCHITECTURES.iter().map(|row| row.model_type);
         let others = CANDLE_CHECKPOINTS.iter().map(|row| row.model_type);
-        let names: Vec<&str> = own.chain(others).collect();
+        let mut names: Vec<&str> = own.chain(others).collect();
+        names.dedup();
         format!("the supported types are {}", names.join(", "))
     };
     let Some(value) = fields.get("model_type") else {
         return Err(ConfigError::new("model_type", "absent", known()));
     };
-    let named = ARCHITECTURES.iter().find(|row| value == row.model_type);
+    // Nemotron-H has one name with experts and without.
+    let has_experts = fields.get("n_routed_experts").or(fields.get("num_local_experts")).is_some();
+    let named = || ARCHITECTURES.iter().filter(|row| value == row.model_type);
+    let named = named().find(|row| row.family.has_experts() == has_experts).or(named().next());
     named.map(|row| row.family).ok_or_else(|| ConfigError::new("model_type", value, known()))
 }
 
@@ -129,11 +142,6 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
                 return Err(ConfigError::new(field, value, reason));
             }
         }
-    }
-    if family.is_mamba2() && !fields.flag(OF_GGUF)?.unwrap_or(false) {
-        let reason = "its safetensors are not supported; use the model's GGUF file";
-        let value = fields.get("model_type").unwrap_or(&Value::Null);
-        return Err(ConfigError::new("model_type", value, reason));
     }
     if let Some(value) = fields.get("quantization_config") {
         let method = value.get("quant_method").unwrap_or(value);
@@ -357,7 +365,6 @@ mod tests {
         for (changes, field) in [
             (json!({"model_type": "gemma5"}), "model_type"),
             (json!({"model_type": null}), "model_type"),
-            (json!({"model_type": "falcon_h1"}), "model_type"),
             (json!({"hidden_act": "gelu"}), "hidden_act"),
             (json!({"num_local_experts": 8}), "num_local_experts"),
             (json!({"model_type": "internlm2", "bias": true}), "bias"),

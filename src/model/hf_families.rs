@@ -149,7 +149,7 @@ pub const ARCHITECTURES: &[ArchitectureRow] = {
         row(
             "Nemotron 3 Nano and Super",
             "nemotron_h_moe",
-            "nemotron_h_moe",
+            "nemotron_h",
             Family::NemotronHMoe,
             Halves,
         ),
@@ -157,12 +157,6 @@ pub const ARCHITECTURES: &[ArchitectureRow] = {
 };
 
 impl ArchitectureRow {
-    /// Whether only GGUF files of it can be run. What the converters of Mamba-2's families fold
-    /// into the weights is not read from checkpoints.
-    pub fn is_only_gguf(&self) -> bool {
-        self.family.is_mamba2()
-    }
-
     /// The row for GGUF files with this `general.architecture`. A mixture of experts may have the
     /// name of a dense architecture.
     pub(crate) fn of_gguf(name: &str, has_experts: bool) -> Option<&'static Self> {

@@ -133,7 +133,11 @@ impl Family {
                 options.recurrent = Some(self.gated_delta(fields)?);
             }
             Self::Lfm2 | Self::Lfm2Moe => options.recurrent = Some(short_convolutions(fields)?),
-            Self::Mamba2 | Self::FalconH1 => options.recurrent = Some(self.mamba2(fields)?),
+            Self::Mamba2 => options.recurrent = Some(self.mamba2(fields)?),
+            Self::FalconH1 => {
+                granite(&mut options, fields)?;
+                options.recurrent = Some(self.mamba2(fields)?);
+            }
             Self::GraniteHybrid => {
                 granite(&mut options, fields)?;
                 options.recurrent = Some(self.mamba2(fields)?);

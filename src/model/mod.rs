@@ -50,6 +50,7 @@ pub use dflash::DflashConfig;
 pub use gpu::{Gpu, GpuDflash, GpuDraft, GpuError, GpuLimits, Traffic, TrafficMeter};
 pub use hf_families::{ARCHITECTURES, ArchitectureRow};
 pub(crate) use hf_families::{Family, OF_GGUF, SHARED_WIDTH};
+pub(crate) use hf_recurrent::MULTIPLIERS;
 pub use load_error::LoadError;
 pub use load_request::LoadRequest;
 pub use narrowed::Narrowed;

@@ -106,10 +106,9 @@ impl Facts {
         let tokenizer =
             folder.need("tokenizer.json", "download it, or use the model's GGUF file")?;
         self.vocabulary = Fingerprint::of_json(&tokenizer);
-        let family = self.architecture.as_deref().unwrap_or_default();
         let pass_bytes = match engine {
             ModelEngine::Dovetail => {
-                let named = NamedTensors::new(tensors, family, &config);
+                let named = NamedTensors::new(tensors, &settings, &config);
                 self.mtp = open::mtp(&settings, &named, &config).map(Box::new);
                 pass_bytes(&config, &named, &size)
             }
