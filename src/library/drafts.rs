@@ -4,7 +4,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::folder::{Folder, json};
+use super::hf_names::NamedTensors;
 use super::hub::{DownloadProgress, Hub};
 use super::open::FETCH_ALL;
 use super::pickle::PickledTensors;
@@ -12,8 +15,8 @@ use super::published_dflash::open_published;
 use super::safetensors::Tensors;
 use super::{LibraryError, Spec, TargetFiles, bundled, gguf};
 use crate::kernels::Format;
-use crate::model::head::{FusionKind, HeadConfig, TensorSource, stored_as};
-use crate::model::{Config, DflashConfig, WeightSource};
+use crate::model::head::{AssistantConfig, FusionKind, HeadConfig, TensorSource, stored_as};
+use crate::model::{Config, ConfigError, DflashConfig, WeightSource, weights};
 
 /// A draft head, ready to be built.
 pub struct HeadFiles {
@@ -139,7 +142,21 @@ pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     let file = folder.need("config.json", FETCH_ALL)?;
     let settings = json(&file)?;
     let tensors: Box<dyn TensorSource + Send> = match Tensors::open(folder)? {
-        Some(tensors) => Box::new(tensors),
+        Some(tensors) => {
+            let config = assistant(&settings, &tensors);
+            if let Some(config) = config.map_err(LibraryError::config(file.name()))? {
+                let stored = config.format().unwrap_or(Format::F16);
+                let named = NamedTensors::new(tensors, &layers_of(&settings), &config.body);
+                return Ok(HeadFiles {
+                    config,
+                    tensors: Box::new(HashMap::new()),
+                    weights: Some(Box::new(named)),
+                    stored,
+                    name: folder.name(),
+                });
+            }
+            Box::new(tensors)
+        }
         None => Box::new(PickledTensors::open(folder)?),
     };
     // If it is not a head at all, this is reported when its tensors are read.
@@ -156,4 +173,36 @@ pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     let stored = keys.and_then(|name| tensors.tensor(name).ok()).map(|keys| keys.dtype());
     let stored = stored.map_or(Format::F16, stored_as);
     Ok(HeadFiles { config, tensors, weights: None, stored, name: folder.name() })
+}
+
+/// What a `config.json` says of Gemma 4's assistant (method.md, Assistants); `None` if it is of
+/// another model. Fields and tensors have the names of transformers' `gemma4_assistant`.
+pub(super) fn assistant(
+    settings: &Value,
+    tensors: &Tensors,
+) -> Result<Option<HeadConfig>, ConfigError> {
+    let kind = settings["model_type"].as_str().unwrap_or_default();
+    if !kind.starts_with("gemma4") || !kind.ends_with("_assistant") {
+        return Ok(None);
+    }
+    let mut body = Config::from_hf_json(&layers_of(settings))?;
+    body.block.global_values_are_keys = false;
+    let given = &settings["backbone_hidden_size"];
+    let target_hidden = given.as_u64().filter(|width| (1..=1 << 20).contains(width));
+    let wrong =
+        || ConfigError::new("backbone_hidden_size", given, "it must be the target's hidden size");
+    let target_hidden = target_hidden.ok_or_else(wrong)? as usize;
+    let table = WeightSource::tensor(tensors, weights::EMBEDDING);
+    let format = table.map_or(Format::F16, |table| table.format);
+    Ok(Some(HeadConfig::of_assistant(body, AssistantConfig { target_hidden, format })))
+}
+
+/// The `config.json` of an assistant's layers, as if they had keys and values.
+fn layers_of(settings: &Value) -> Value {
+    let mut layers = settings["text_config"].clone();
+    if layers.is_object() {
+        layers["model_type"] = "gemma4_text".into();
+        layers["num_kv_shared_layers"] = Value::Null;
+    }
+    layers
 }

@@ -7,10 +7,11 @@ use std::path::Path;
 use dovetail::kernels::{Format, random_row};
 use serde_json::{Value, json};
 
+use crate::support::assistant::{assistant_spec, published_assistant};
 use crate::support::gguf;
 use crate::support::golden::golden;
 use crate::support::hub::{Manners, Server};
-use crate::support::library::{DEMO, arch_file, copy_folder};
+use crate::support::library::{DEMO, arch_file, copy_folder, open_head};
 use crate::support::program::{Home, assert_has, ends};
 
 /// A home folder with a model folder, and an Ollama store with one model and one that has
@@ -113,12 +114,17 @@ fn drafters_are_listed_by_their_kind() {
         let path = home.path().join(format!("my models/{name}.gguf"));
         fs::copy(golden(&format!("drafters2026/{name}.gguf")), path).unwrap();
     }
+    let published = published_assistant(&open_head(&assistant_spec()).unwrap());
+    copy_folder(published.path(), &home.path().join("my models/published"));
     let gemma = home.path().join("my models/gemma.gguf");
     fs::copy(arch_file("gemma4.gguf"), gemma).unwrap();
     let (out, _) = home.ran(0, &["models"]);
-    for (name, kind) in
-        [("dflash ", "DFlash drafter"), ("dspark ", "DSpark drafter"), ("gemma4-", "assistant")]
-    {
+    for (name, kind) in [
+        ("dflash ", "DFlash drafter"),
+        ("dspark ", "DSpark drafter"),
+        ("gemma4-", "assistant"),
+        ("published ", "assistant"),
+    ] {
         let line = out.lines().find(|line| line.trim_start().starts_with(name));
         assert!(line.is_some_and(|line| line.contains(kind)), "{name}: {out}");
     }

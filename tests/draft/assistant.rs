@@ -92,10 +92,20 @@ fn assert_round(
 
 #[test]
 fn two_rounds_are_llama_cpp_s() {
-    let case = AssistantCase::load();
+    two_rounds(&AssistantCase::load());
+}
+
+#[test]
+fn an_assistant_of_safetensors_is_the_same() {
+    let case = AssistantCase::published();
+    assert_eq!(case.files.config, AssistantCase::load().files.config);
+    two_rounds(&case);
+}
+
+fn two_rounds(case: &AssistantCase) {
     let mut head = case.head();
     let tokens = case.tokens("tokens");
-    let read = features(&case, "r1");
+    let read = features(case, "r1");
     let verified = case.tokens("r2.tokens");
     let pairs = [&tokens[1..], &verified[..1]].concat();
     head.extend(0, Pairs { features: &read.concat(), tokens: &pairs }, 4).unwrap();
@@ -104,15 +114,15 @@ fn two_rounds_are_llama_cpp_s() {
         assert_close("keys", &keys, &case.floats(&format!("r1.{}", PARTS[k])), 0.0);
         assert_close("values", &values, &case.floats(&format!("r1.{}", PARTS[v])), 0.0);
     }
-    assert_round(&case, "r1", &mut head, 24, &read[23], verified[0]);
+    assert_round(case, "r1", &mut head, 24, &read[23], verified[0]);
     // The kept rows of the target, and its next token.
-    let kept = features(&case, "r2");
+    let kept = features(case, "r2");
     let accepted = case.tokens("r2.accepted")[0] as usize;
     let logits = case.floats("r2.target_logits");
     let bonus = best(&logits[accepted * 278..(accepted + 1) * 278]);
     let pairs = [&verified[1..=accepted], &[bonus]].concat();
     head.extend(24, Pairs { features: &kept.concat(), tokens: &pairs }, 4).unwrap();
-    assert_round(&case, "r2", &mut head, 27, &kept[accepted], bonus);
+    assert_round(case, "r2", &mut head, 27, &kept[accepted], bonus);
 }
 
 /// The target gives the recorded rows, of a prompt and of a verified tree.

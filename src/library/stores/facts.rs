@@ -3,6 +3,7 @@
 
 use crate::kernels::Matrix;
 use crate::library::LibraryError;
+use crate::library::drafts;
 use crate::library::folder::{Folder, json};
 use crate::library::hf_names::NamedTensors;
 use crate::library::open;
@@ -89,6 +90,13 @@ impl Facts {
             let config = published_dflash::config(&settings, tensors);
             let config = config.map_err(LibraryError::config(file.name()))?;
             self.runs = Some(Runs::Dflash(Box::new(config)));
+            return Ok(());
+        }
+        let assistant = tensors.as_ref().map(|tensors| drafts::assistant(&settings, tensors));
+        let assistant = assistant.transpose().map_err(LibraryError::config(file.name()))?;
+        if let Some(config) = assistant.flatten() {
+            let (config, fusion) = (Box::new(config), FusionKind::Assistant);
+            self.runs = Some(Runs::Head { config, fusion });
             return Ok(());
         }
         if let Some(fusion) = fusion {
