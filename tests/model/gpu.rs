@@ -340,12 +340,15 @@ fn blocks_that_a_full_device_does_not_take_are_the_cpus() {
 #[test]
 fn what_the_kernels_lack_stays_on_the_cpu() {
     let Some(gpu) = gpu() else { return };
-    let block = BlockOptions { parallel: true, ..BlockOptions::default() };
+    let block = BlockOptions { inner_norms: true, ..BlockOptions::default() };
     let config = Config { block, ..config() };
     let source = RandomWeights::new(&config, Format::F16, 5);
     let request = request(&config, &source, KvFormat::F16);
     let error = PlacedTarget::split(&gpu, 1, 0, &request, &mut |_| {}).err().unwrap();
-    assert!(error.to_string().contains("do not support attention and MLP in parallel"), "{error}");
+    assert!(
+        error.to_string().contains("do not support norms inside of attention and MLP"),
+        "{error}"
+    );
 }
 
 #[test]

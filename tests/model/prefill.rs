@@ -255,13 +255,16 @@ fn what_is_held_is_counted_and_a_device_without_room_is_told() {
     let small = another_gpu(limits).unwrap();
     let error = try_on(&small, &config(), KvFormat::F16).err().unwrap();
     assert!(error.contains("the GPU's memory is full"), "{error}");
-    let block = BlockOptions { parallel: true, ..BlockOptions::default() };
+    let block = BlockOptions { inner_norms: true, ..BlockOptions::default() };
     let (own, config) = (config(), Config { block, ..config() });
     let source = RandomWeights::new(&config, Format::F32, 5);
     let (pool, kv) = (Arc::new(Pool::new(1)), KvFormat::F16);
     let request = LoadRequest { config: &config, source: &source, pool, capacity: CAPACITY, kv };
     let loaded = PlacedTarget::reading_prompts(on_cpu(&own, kv), &gpu, &request, &mut |_| {});
     let (target, error) = *loaded.err().unwrap();
-    assert!(error.to_string().contains("do not support attention and MLP in parallel"), "{error}");
+    assert!(
+        error.to_string().contains("do not support norms inside of attention and MLP"),
+        "{error}"
+    );
     assert_eq!(target.capacity(), CAPACITY, "the target is as it was");
 }

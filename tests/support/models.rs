@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use dovetail::kernels::{Activation, KvFormat, Pool};
 use dovetail::model::{
-    BlockOptions, Config, CpuDraft, CpuTarget, KnownShape, LoadRequest, RopeLayout, SlidingWindow,
-    WeightSource,
+    BlockOptions, Config, CpuDraft, CpuTarget, KnownShape, LoadRequest, NormKind, QkNorm,
+    RopeLayout, SlidingWindow, WeightSource,
 };
 
 /// A target of these weights with a cache for `capacity` positions.
@@ -67,6 +67,13 @@ pub fn families(base: Config) -> Vec<(&'static str, Config)> {
         no_rope_every: 2,
         ..BlockOptions::default()
     };
+    let parallel = BlockOptions {
+        norm: NormKind::LayerWithoutBias,
+        parallel: true,
+        qk_norm: QkNorm::LayerPerHead,
+        logit_divisor: 4.0,
+        ..BlockOptions::default()
+    };
     vec![
         ("plain", base.clone()),
         ("biases", Config { qkv_bias: true, o_bias: true, ..base.clone() }),
@@ -74,5 +81,6 @@ pub fn families(base: Config) -> Vec<(&'static str, Config)> {
         ("interleaved", Config { rope_layout: RopeLayout::Interleaved, ..base.clone() }),
         ("window and caps", block(windowed)),
         ("scales", block(scaled)),
+        ("in parallel", block(parallel)),
     ]
 }

@@ -16,7 +16,7 @@ use super::step::{At, PassRecorder, ShaderStep};
 use super::streamed::StreamedWeights;
 use crate::kernels::{Activation, Format, KvFormat};
 use crate::model::cpu::layer::{Attention, Convolution, Layer};
-use crate::model::{Config, NormKind, QkNorm, RopeTable};
+use crate::model::{Config, QkNorm, RopeTable};
 
 /// The widest head that the kernels support.
 const MOST_HEAD_DIM: usize = 256;
@@ -73,10 +73,9 @@ impl GpuBlocks {
             (block.own_kv_layers.is_some(), "keys and values of other layers"),
             (block.per_layer_dim > 0, "embeddings for each layer"),
             (block.intermediates.is_some(), "MLPs of several widths"),
-            (block.norm != NormKind::Rms, "layer norms"),
             (!block.gated || block.mlp_bias, "an MLP with biases or without a gate"),
-            (block.qk_norm != QkNorm::PerHead, "such norms of q and k"),
-            (block.parallel, "attention and MLP in parallel"),
+            (config.qk_norm && block.qk_norm != QkNorm::PerHead, "such norms of q and k"),
+            (block.parallel && block.output_norms, "norms of what runs in parallel"),
             (block.inner_norms, "norms inside of attention and MLP"),
             (block.head_bias, "an LM head with a bias"),
             (!known, "a clamped activation"),

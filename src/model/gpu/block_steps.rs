@@ -153,7 +153,11 @@ impl<'a> BlockMaker<'a> {
         convolution: Option<&Convolution<&GpuMatrix>>,
     ) -> Result<(), GpuError> {
         let &mut Self { config, buffers: b, .. } = self;
-        let input = self.normed(layer.mlp_norm.as_ref(), convolution)?;
+        // Attention's output goes to the stream past the norm that it read.
+        let input = match config.block.parallel {
+            true => &b.branch,
+            false => self.normed(layer.mlp_norm.as_ref(), convolution)?,
+        };
         let width = config.intermediate;
         for (matrix, at) in [(gate, 0), (up, width)] {
             let product = GpuProduct::new(matrix, input, &b.gate_up);
@@ -174,7 +178,7 @@ impl<'a> BlockMaker<'a> {
         let b = self.buffers;
         let mut input = &b.stream;
         if let Some(norm) = norm {
-            self.steps.norm(GpuNorm::new(&norm.weight, input, &b.branch))?;
+            self.steps.norm(GpuNorm::of(norm, input, &b.branch))?;
             input = &b.branch;
         }
         if let (Some(own), Some([kernels, convolved])) = (convolution, &b.convolution) {
@@ -229,6 +233,6 @@ impl<'a> BlockMaker<'a> {
             branch = output;
         }
         let Some(norm) = norm else { return Ok(()) };
-        self.steps.norm(GpuNorm { adding, ..GpuNorm::new(&norm.weight, branch, &b.stream) })
+        self.steps.norm(GpuNorm { adding, ..GpuNorm::of(norm, branch, &b.stream) })
     }
 }

@@ -8,6 +8,7 @@ use super::error::GpuError;
 use super::kernels::Shader;
 use super::matrix::GpuMatrix;
 use super::step::{ShaderStep, Workgroups};
+use crate::model::cpu::layer::NormWeights;
 
 /// How many outputs of a product a workgroup computes.
 pub(super) const OUTPUTS: u32 = 4;
@@ -16,6 +17,8 @@ const THREADS: usize = 64;
 
 /// A result is added to what its output holds.
 pub(super) const ADD_TO_OUTPUT: u32 = 1;
+/// The mean is taken out of a norm's input, and its weights are followed by a bias.
+const CENTRED: u32 = 2;
 const WITH_BIAS: u32 = 2;
 const WITH_SILU: u32 = 4;
 
@@ -49,10 +52,12 @@ impl<'a> GpuProduct<'a> {
     }
 }
 
-/// RMS norms of the segments of every row of a pass.
+/// Norms of the segments of every row of a pass: by the root mean square, or, with a bias, by mean
+/// and variance.
 pub(in crate::model) struct GpuNorm<'a> {
     /// The weights of all segments.
     pub(in crate::model) weight: &'a [f32],
+    pub(in crate::model) bias: Option<&'a [f32]>,
     pub(in crate::model) input: &'a GpuBuffer,
     pub(in crate::model) output: &'a GpuBuffer,
     pub(in crate::model) segments: usize,
@@ -64,13 +69,23 @@ pub(in crate::model) struct GpuNorm<'a> {
 }
 
 impl<'a> GpuNorm<'a> {
-    /// One norm of each row.
+    /// One norm of each row, by the root mean square.
     pub(in crate::model) fn new(
         weight: &'a [f32],
         input: &'a GpuBuffer,
         output: &'a GpuBuffer,
     ) -> Self {
-        Self { weight, input, output, segments: 1, at: 0, stride: weight.len(), adding: None }
+        let (segments, at, stride) = (1, 0, weight.len());
+        Self { weight, bias: None, input, output, segments, at, stride, adding: None }
+    }
+
+    /// One norm of each row, of the kind that the weights are for.
+    pub(in crate::model) fn of(
+        norm: &'a NormWeights,
+        input: &'a GpuBuffer,
+        output: &'a GpuBuffer,
+    ) -> Self {
+        Self { bias: norm.bias.as_deref(), ..Self::new(&norm.weight, input, output) }
     }
 }
 
@@ -156,7 +171,7 @@ impl<'a> StepMaker<'a> {
     /// # Errors
     /// [`GpuError`] if the device is full or lost.
     pub(in crate::model) fn norm(&mut self, norm: GpuNorm<'_>) -> Result<(), GpuError> {
-        let GpuNorm { weight, input, output, segments, at, stride, adding } = norm;
+        let GpuNorm { weight, bias, input, output, segments, at, stride, adding } = norm;
         let width = weight.len() / segments;
         let [kept, factor] = adding.unwrap_or([1.0; 2]);
         let words = [
@@ -169,8 +184,9 @@ impl<'a> StepMaker<'a> {
             factor.to_bits(),
             self.eps.to_bits(),
         ];
-        let flags = if adding.is_some() { ADD_TO_OUTPUT } else { 0 };
-        let weight = self.gpu.filled(weight)?;
+        let mut flags = if adding.is_some() { ADD_TO_OUTPUT } else { 0 };
+        flags |= if bias.is_some() { CENTRED } else { 0 };
+        let weight = self.gpu.filled(&[weight, bias.unwrap_or_default()].concat())?;
         let grid = Workgroups::ForRow(segments as u32);
         self.add(Shader::Norm, &[input, &weight, output], flags, &words, grid);
         self.vectors.push(weight);

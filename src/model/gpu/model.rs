@@ -76,7 +76,7 @@ impl GpuModel {
         let wanted = if blocks.host_bytes() > 0 { STREAMED_ROWS } else { ROWS };
         let fit = blocks.gpu.limits.binding as usize / (4 * head.outputs) / ROWS * ROWS;
         let rows = fit.clamp(ROWS, wanted).min(blocks.rows);
-        let scores = Scores::new(&blocks, head, Some(&norm.weight), rows)?;
+        let scores = Scores::new(&blocks, head, Some(norm), rows)?;
         Ok(Self { blocks, capacity, embedding, pool: Arc::clone(pool), scores, rows })
     }
 

@@ -11,6 +11,7 @@ use super::kernels::Shader;
 use super::maker::{GpuNorm, GpuProduct, StepMaker};
 use super::matrix::GpuMatrix;
 use super::step::{At, PassRecorder, ShaderStep, Workgroups};
+use crate::model::cpu::layer::NormWeights;
 use crate::speculate::Ranking;
 
 /// The most candidates per row that are found on the device.
@@ -33,14 +34,14 @@ pub(in crate::model) struct Scores {
 }
 
 impl Scores {
-    /// Reads the stream of `blocks`, normed if a weight is given, with at most `rows` rows.
+    /// Reads the stream of `blocks`, normed if weights are given, with at most `rows` rows.
     ///
     /// # Errors
     /// [`GpuError`] if the device is full or lost.
     pub(in crate::model) fn new(
         blocks: &GpuBlocks,
         matrix: GpuMatrix,
-        norm: Option<&[f32]>,
+        norm: Option<&NormWeights>,
         rows: usize,
     ) -> Result<Self, GpuError> {
         let gpu = Arc::clone(&blocks.gpu);
@@ -49,8 +50,8 @@ impl Scores {
         let ranked = gpu.buffer(8 * (rows * MOST_RANKED.min(vocab)) as u64)?;
         let mut maker = StepMaker::new(&gpu, blocks.config.rms_eps);
         let mut input = &blocks.buffers.stream;
-        if let Some(weight) = norm {
-            maker.norm(GpuNorm::new(weight, input, &blocks.buffers.branch))?;
+        if let Some(norm) = norm {
+            maker.norm(GpuNorm::of(norm, input, &blocks.buffers.branch))?;
             input = &blocks.buffers.branch;
         }
         let norms = maker.steps.len();

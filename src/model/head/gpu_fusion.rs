@@ -5,6 +5,7 @@ use super::backend::FeatureOrigin;
 use super::eagle3::Eagle3Config;
 use super::pack::PackedFusion;
 use super::{HeadConfig, HeadError};
+use crate::model::cpu::layer::NormWeights;
 use crate::model::gpu::{
     GpuBlocks, GpuBuffer, GpuMatrix, GpuNorm, GpuProduct, Shader, ShaderStep, StepMaker,
 };
@@ -24,7 +25,7 @@ pub(super) struct GpuFusion {
     /// The steps after the blocks.
     pub(super) after: Vec<ShaderStep>,
     /// The norm of the LM head's input, if it has one.
-    pub(super) scored_norm: Option<Vec<f32>>,
+    pub(super) scored_norm: Option<NormWeights>,
     matrices: Vec<GpuMatrix>,
     vectors: Vec<GpuBuffer>,
 }
@@ -120,7 +121,7 @@ impl GpuFusion {
                     maker.norm(GpuNorm::new(&own.state_norm, stream, branch))?;
                     copy(&mut maker, branch, 0, stream, 0, hidden);
                 }
-                output_norm = Some((own.norm.weight, norm_output));
+                output_norm = Some((own.norm, norm_output));
                 vec![own.fc]
             }
             PackedFusion::Mtp(own) => {
@@ -131,7 +132,7 @@ impl GpuFusion {
                     maker.norm(GpuNorm { at, stride, ..norm })?;
                 }
                 maker.product(GpuProduct::new(&own.fc, joined, stream))?;
-                output_norm = Some((own.norm.weight, !own.before_norm));
+                output_norm = Some((own.norm, !own.before_norm));
                 vec![own.fc]
             }
         };
@@ -139,7 +140,7 @@ impl GpuFusion {
         let (after, scored_norm) = match output_norm {
             // Rows continue from what it returns.
             Some((norm, true)) => {
-                maker.norm(GpuNorm::new(&norm, stream, branch))?;
+                maker.norm(GpuNorm::of(&norm, stream, branch))?;
                 copy(&mut maker, branch, 0, stream, 0, hidden);
                 (maker.take(), None)
             }

@@ -105,7 +105,7 @@ impl GpuHead {
         let lm_head = lm_head.as_ref().unwrap_or(&shared.lm_head);
         let lm_head = upload_table(gpu, lm_head, precision, pool)?;
         Ok(Self {
-            scores: Scores::new(&blocks, lm_head, fusion.scored_norm.as_deref(), ROWS)?,
+            scores: Scores::new(&blocks, lm_head, fusion.scored_norm.as_ref(), ROWS)?,
             gpu: Arc::clone(gpu),
             hidden: config.hidden,
             capacity,
