@@ -82,5 +82,6 @@ pub fn families(base: Config) -> Vec<(&'static str, Config)> {
         ("window and caps", block(windowed)),
         ("scales", block(scaled)),
         ("in parallel", block(parallel)),
+        ("no gate", block(BlockOptions { gated: false, ..BlockOptions::default() })),
     ]
 }

@@ -15,7 +15,7 @@ use super::places::{PassRows, Places};
 use super::step::{At, PassRecorder, ShaderStep};
 use super::streamed::StreamedWeights;
 use crate::kernels::{Activation, Format, KvFormat};
-use crate::model::cpu::layer::{Attention, Convolution, Layer};
+use crate::model::cpu::layer::{Attention, Convolution, Layer, Mlp};
 use crate::model::{Config, QkNorm, RopeTable};
 
 /// The widest head that the kernels support.
@@ -73,11 +73,9 @@ impl GpuBlocks {
             (block.own_kv_layers.is_some(), "keys and values of other layers"),
             (block.per_layer_dim > 0, "embeddings for each layer"),
             (block.intermediates.is_some(), "MLPs of several widths"),
-            (!block.gated || block.mlp_bias, "an MLP with biases or without a gate"),
             (config.qk_norm && block.qk_norm != QkNorm::PerHead, "such norms of q and k"),
             (block.parallel && block.output_norms, "norms of what runs in parallel"),
             (block.inner_norms, "norms inside of attention and MLP"),
-            (block.head_bias, "an LM head with a bias"),
             (!known, "a clamped activation"),
             (config.head_dim > MOST_HEAD_DIM, "heads wider than 256"),
         ];
@@ -132,7 +130,12 @@ impl GpuBlocks {
             ([o, q, k, rest @ ..], None) => ([o, q, k, k], rest),
             _ => return Err(unknown()),
         };
-        let [gate, up, down, kernels @ ..] = rest else { return Err(unknown()) };
+        let Some(Mlp::Dense(dense)) = &layer.mlp else { return Err(unknown()) };
+        let (gate, rest) = match (&dense.gate, rest) {
+            (Some(_), [gate, rest @ ..]) => (Some(gate), rest),
+            _ => (None, rest),
+        };
+        let [up, down, kernels @ ..] = rest else { return Err(unknown()) };
         let convolutions: Vec<_> = (layer.convolutions.iter().flat_map(|both| &**both))
             .zip(kernels)
             .map(|(own, dynamic)| Convolution { taps: own.taps, base: own.base.clone(), dynamic })
@@ -152,7 +155,7 @@ impl GpuBlocks {
             steps: StepMaker::new(gpu, config.rms_eps),
         };
         maker.attend(layer, attention, qkv, convolutions.first(), input)?;
-        maker.transform(layer, [gate, up, down], convolutions.get(1))?;
+        maker.transform(layer, dense, gate, [up, down], convolutions.get(1))?;
         let BlockMaker { keys, steps: StepMaker { steps, vectors, .. }, .. } = maker;
         layers.push(BlockSteps { steps, keys, matrices, vectors });
         Ok(())
@@ -178,7 +181,7 @@ impl GpuBlocks {
 
     /// The format of the first block's MLP: in mixed files, the format of most weights.
     pub(in crate::model) fn format(&self) -> Option<Format> {
-        // In the order of `push`: o, q, k, v, gate, up; without v, the MLP's `down`.
+        // In the order of `push`: o, q, k, v, gate, up; without v or gate, the MLP's `down`.
         self.layers.first().and_then(|layer| layer.matrices.get(5)).map(|up| up.format)
     }
 

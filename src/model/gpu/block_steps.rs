@@ -13,11 +13,12 @@ use super::places::Places;
 use super::step::Workgroups;
 use crate::kernels::{Activation, KvFormat};
 use crate::model::Config;
-use crate::model::cpu::layer::{Convolution, GroupedQuery, Layer, NormWeights};
+use crate::model::cpu::layer::{Convolution, Dense, GroupedQuery, Layer, NormWeights};
 
 /// Flags of the kernels.
 const NORM_VALUES: u32 = 2;
 const CAUSAL: u32 = 2;
+const UNGATED: u32 = 2;
 /// The score that counts for nothing.
 const LOWEST: f32 = -3e38;
 
@@ -149,7 +150,9 @@ impl<'a> BlockMaker<'a> {
     pub(super) fn transform<M>(
         &mut self,
         layer: &Layer<M>,
-        [gate, up, down]: [&GpuMatrix; 3],
+        dense: &Dense<M>,
+        gate: Option<&GpuMatrix>,
+        [up, down]: [&GpuMatrix; 2],
         convolution: Option<&Convolution<&GpuMatrix>>,
     ) -> Result<(), GpuError> {
         let &mut Self { config, buffers: b, .. } = self;
@@ -159,14 +162,18 @@ impl<'a> BlockMaker<'a> {
             false => self.normed(layer.mlp_norm.as_ref(), convolution)?,
         };
         let width = config.intermediate;
-        for (matrix, at) in [(gate, 0), (up, width)] {
+        let gate = gate.map(|gate| (gate, &dense.gate_bias));
+        for (part, (matrix, bias)) in gate.into_iter().chain([(up, &dense.up_bias)]).enumerate() {
+            let (at, bias) = (part * width, bias.as_deref());
             let product = GpuProduct::new(matrix, input, &b.gate_up);
-            self.steps.product(GpuProduct { at, stride: 2 * width, ..product })?;
+            self.steps.product(GpuProduct { at, stride: 2 * width, bias, ..product })?;
         }
-        let gelu = u32::from(config.block.activation == Activation::GeluTanh);
-        self.steps.elements(Shader::Gated, &[&b.gate_up, &b.inner], gelu, width, &[]);
+        let flags = u32::from(config.block.activation == Activation::GeluTanh)
+            | if gate.is_none() { UNGATED } else { 0 };
+        self.steps.elements(Shader::Gated, &[&b.gate_up, &b.inner], flags, width, &[]);
         let scale = layer.output_scale.unwrap_or(1.0);
-        self.join(down, None, &b.inner, layer.mlp_out_norm.as_ref(), convolution, scale)
+        let bias = dense.down_bias.as_deref();
+        self.join(down, bias, &b.inner, layer.mlp_out_norm.as_ref(), convolution, scale)
     }
 
     /// The stream, or its norm if there is one, convolved if the block does that.

@@ -11,6 +11,7 @@ use super::maker::{GpuNorm, GpuProduct, StepMaker};
 use super::matrix::{GpuMatrix, MatrixPlace};
 use super::model::{GpuModel, Logits};
 use super::places::PassRows;
+use super::scores::LmHead;
 use super::step::{PassRecorder, ShaderStep};
 use crate::kernels::TreeMask;
 use crate::model::cpu::packer::Packer;
@@ -96,7 +97,8 @@ impl GpuDflash {
         let read = buffers.convolution.as_ref().map_or(&buffers.branch, |[_, read]| read);
         maker.norm(GpuNorm::new(&fc_norm.weight, &buffers.stream, read))?;
         let StepMaker { steps: fuses, vectors, .. } = maker;
-        let model = GpuModel::new(blocks, lm_head, &norm, embedding, request)?;
+        let head = LmHead { matrix: lm_head, norm: Some(&norm), bias: None };
+        let model = GpuModel::new(blocks, head, embedding, request)?;
         let mask = TreeMask::both_ways(config.rows);
         let passes = Self { model, fuses, fc, norm: vectors, features, mask };
         Ok(DflashModel::new(Box::new(passes), config, request)?)

@@ -49,6 +49,6 @@ pub(super) use maker::{GpuNorm, GpuProduct, StepMaker};
 pub(super) use matrix::{GpuMatrix, UploadError};
 pub(super) use model::GpuModel;
 pub(super) use places::PassRows;
-pub(super) use scores::Scores;
+pub(super) use scores::{LmHead, Scores};
 pub(super) use step::{PassRecorder, ShaderStep};
 pub use traffic::{Traffic, TrafficMeter};

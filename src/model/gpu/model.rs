@@ -9,14 +9,12 @@ use super::block_steps::BlockBuffers;
 use super::device::{bytes_of, floats_of};
 use super::error::GpuError;
 use super::layers::{ROWS, STREAMED_ROWS, Tapped, encoder};
-use super::matrix::GpuMatrix;
 use super::places::PassRows;
-use super::scores::Scores;
+use super::scores::{LmHead, Scores};
 use super::step::PassRecorder;
 use crate::kernels::{Format, Matrix, Pool, TreeMask};
-use crate::model::cpu::layer::NormWeights;
 use crate::model::taps::Taps;
-use crate::model::weights::{EMBEDDING, HEAD, NORM};
+use crate::model::weights::{self, EMBEDDING, HEAD, HEAD_BIAS, NORM};
 use crate::model::{CpuTarget, LoadError, LoadRequest, Progress, Target, TargetError, Verified};
 use crate::speculate::Tree;
 
@@ -58,25 +56,29 @@ impl GpuModel {
         let mut packer = encoder(gpu, source, pool, 1, progress);
         let name = if config.tied_head { EMBEDDING } else { HEAD };
         let shape = [config.vocab, config.hidden];
-        let head = packer.matrix(name, shape, None)?;
+        let matrix = packer.matrix(name, shape, None)?;
         let norm = packer.norm(&config.block, NORM, config.hidden)?;
         drop(packer);
-        Ok(Self::new(blocks, head, &norm, embedding, request)?)
+        let bias = match config.block.head_bias {
+            true => Some(weights::vector(source, HEAD_BIAS, config.vocab)?),
+            false => None,
+        };
+        let head = LmHead { matrix, norm: Some(&norm), bias: bias.as_deref() };
+        Ok(Self::new(blocks, head, embedding, request)?)
     }
 
     /// Blocks with the tables around them.
     pub(super) fn new(
         blocks: GpuBlocks,
-        head: GpuMatrix,
-        norm: &NormWeights,
+        head: LmHead<'_>,
         embedding: Arc<Matrix>,
         request: &LoadRequest<'_>,
     ) -> Result<Self, GpuError> {
         let &LoadRequest { ref pool, capacity, .. } = request;
         let wanted = if blocks.host_bytes() > 0 { STREAMED_ROWS } else { ROWS };
-        let fit = blocks.gpu.limits.binding as usize / (4 * head.outputs) / ROWS * ROWS;
+        let fit = blocks.gpu.limits.binding as usize / (4 * head.matrix.outputs) / ROWS * ROWS;
         let rows = fit.clamp(ROWS, wanted).min(blocks.rows);
-        let scores = Scores::new(&blocks, head, Some(norm), rows)?;
+        let scores = Scores::new(&blocks, head, rows)?;
         Ok(Self { blocks, capacity, embedding, pool: Arc::clone(pool), scores, rows })
     }
 

@@ -19,6 +19,14 @@ const MOST_RANKED: usize = 256;
 /// The token written where a row has no more candidates.
 const NONE: u32 = u32::MAX;
 
+/// An LM head as it is loaded.
+pub(in crate::model) struct LmHead<'a> {
+    pub(in crate::model) matrix: GpuMatrix,
+    /// The norm of what it reads, if that is the stream itself.
+    pub(in crate::model) norm: Option<&'a NormWeights>,
+    pub(in crate::model) bias: Option<&'a [f32]>,
+}
+
 /// An LM head with its buffers.
 pub(in crate::model) struct Scores {
     gpu: Arc<Gpu>,
@@ -34,16 +42,16 @@ pub(in crate::model) struct Scores {
 }
 
 impl Scores {
-    /// Reads the stream of `blocks`, normed if weights are given, with at most `rows` rows.
+    /// Reads the stream of `blocks`, with at most `rows` rows.
     ///
     /// # Errors
     /// [`GpuError`] if the device is full or lost.
     pub(in crate::model) fn new(
         blocks: &GpuBlocks,
-        matrix: GpuMatrix,
-        norm: Option<&NormWeights>,
+        head: LmHead<'_>,
         rows: usize,
     ) -> Result<Self, GpuError> {
+        let LmHead { matrix, norm, bias } = head;
         let gpu = Arc::clone(&blocks.gpu);
         let vocab = matrix.outputs;
         let logits = gpu.buffer(4 * (rows * vocab) as u64)?;
@@ -55,7 +63,7 @@ impl Scores {
             input = &blocks.buffers.branch;
         }
         let norms = maker.steps.len();
-        maker.product(GpuProduct::new(&matrix, input, &logits))?;
+        maker.product(GpuProduct { bias, ..GpuProduct::new(&matrix, input, &logits) })?;
         let StepMaker { steps, vectors: kept, .. } = maker;
         Ok(Self { gpu, matrix, logits, ranked, steps, norms, kept })
     }

@@ -14,8 +14,8 @@ use super::{
 use crate::kernels::{Format, Matrix, Pool, TreeMask};
 use crate::model::TrafficMeter;
 use crate::model::gpu::{
-    BlockShape, Gpu, GpuBlocks, GpuBuffer, GpuError, GpuMatrix, PassRecorder, PassRows, Scores,
-    UploadError, bytes_of, bytes_of_words, encoder, floats_of,
+    BlockShape, Gpu, GpuBlocks, GpuBuffer, GpuError, GpuMatrix, LmHead, PassRecorder, PassRows,
+    Scores, UploadError, bytes_of, bytes_of_words, encoder, floats_of,
 };
 use crate::speculate::{BeamRow, Ranking};
 
@@ -103,9 +103,10 @@ impl GpuHead {
             blocks.push(layer, matrices, fusion.attention_input())?;
         }
         let lm_head = lm_head.as_ref().unwrap_or(&shared.lm_head);
-        let lm_head = upload_table(gpu, lm_head, precision, pool)?;
+        let matrix = upload_table(gpu, lm_head, precision, pool)?;
+        let lm_head = LmHead { matrix, norm: fusion.scored_norm.as_ref(), bias: None };
         Ok(Self {
-            scores: Scores::new(&blocks, lm_head, fusion.scored_norm.as_ref(), ROWS)?,
+            scores: Scores::new(&blocks, lm_head, ROWS)?,
             gpu: Arc::clone(gpu),
             hidden: config.hidden,
             capacity,

@@ -1,4 +1,5 @@
-// out[row, i] = activation(gate) * up, of rows gate | up.
+// out[row, i] = activation(gate) * up, of rows gate | up; without a gate, activation(up), and the
+// second half of the rows is not read.
 
 struct Params {
     rows: u32,
@@ -14,6 +15,7 @@ var<immediate> p: Params;
 @group(0) @binding(1) var<storage, read_write> output: array<f32>;
 
 const GELU = 1u;
+const UNGATED = 2u;
 
 @compute @workgroup_size(64)
 fn main(
@@ -25,7 +27,10 @@ fn main(
         return;
     }
     let x = gate_up[group.y * 2u * p.width + i];
-    let up = gate_up[group.y * 2u * p.width + p.width + i];
+    var up = 1.0;
+    if (p.flags & UNGATED) == 0u {
+        up = gate_up[group.y * 2u * p.width + p.width + i];
+    }
     var t = x;
     if (p.flags & GELU) != 0u {
         // x * sigmoid(2u) is the tanh form, u = sqrt(2 / pi) (x + 0.044715 x^3).
