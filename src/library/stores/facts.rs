@@ -95,8 +95,8 @@ impl Facts {
         let assistant = tensors.as_ref().map(|tensors| drafts::assistant(&settings, tensors));
         let assistant = assistant.transpose().map_err(LibraryError::config(file.name()))?;
         if let Some(config) = assistant.flatten() {
-            let (config, fusion) = (Box::new(config), FusionKind::Assistant);
-            self.runs = Some(Runs::Head { config, fusion });
+            let config = Box::new(config);
+            self.runs = Some(Runs::Head { config, fusion: FusionKind::Assistant });
             return Ok(());
         }
         if let Some(fusion) = fusion {

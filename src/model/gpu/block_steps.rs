@@ -164,7 +164,8 @@ impl<'a> BlockMaker<'a> {
         let width = config.intermediate;
         let gate = gate.map(|gate| (gate, &dense.gate_bias));
         for (part, (matrix, bias)) in gate.into_iter().chain([(up, &dense.up_bias)]).enumerate() {
-            let (at, bias) = (part * width, bias.as_deref());
+            let at = part * width;
+            let bias = bias.as_deref();
             let product = GpuProduct::new(matrix, input, &b.gate_up);
             self.steps.product(GpuProduct { at, stride: 2 * width, bias, ..product })?;
         }

@@ -75,8 +75,8 @@ impl<'a> GpuNorm<'a> {
         input: &'a GpuBuffer,
         output: &'a GpuBuffer,
     ) -> Self {
-        let (segments, at, stride) = (1, 0, weight.len());
-        Self { weight, bias: None, input, output, segments, at, stride, adding: None }
+        let stride = weight.len();
+        Self { weight, bias: None, input, output, segments: 1, at: 0, stride, adding: None }
     }
 
     /// One norm of each row, of the kind that the weights are for.
