@@ -85,8 +85,8 @@ pub(crate) const MULTIPLIERS: [(&str, &[&str]); 12] = [
 
 /// The fields of a checkpoint with Mamba-2's states in the words that GGUF files have for them;
 /// `None` for other models. The names are those of transformers' configurations, and what the
-/// multipliers belong to is according to its `modeling_falcon_h1.py`. As in llama.cpp and mamba_ssm,
-/// and unlike in transformers' Mamba-2, the norm of the results is one of each group.
+/// multipliers belong to is according to its `modeling_falcon_h1.py`. As in llama.cpp and
+/// mamba_ssm, and unlike in transformers' Mamba-2, the norm of the results is one of each group.
 pub(super) fn with_mamba2(json: &Value) -> Result<Option<Value>, ConfigError> {
     let fields = Fields(json);
     let name = fields.get("model_type").and_then(Value::as_str).unwrap_or_default();

@@ -1,6 +1,7 @@
 // RMS norm of each of a row's segments: out = x / sqrt(mean(x^2) + eps) * weight, stored or, times
 // a factor, added to what the output holds, times another. If it is centred, the mean is taken out
-// of x first, and a bias, which is stored after the weights, is added. A workgroup makes one segment.
+// of x first, and a bias, which is stored after the weights, is added. A workgroup makes one
+// segment.
 
 struct Params {
     rows: u32,
