@@ -89,6 +89,7 @@ fn index(width: usize, row: impl Fn(&[StyledSpan]) -> String) -> String {
         first: vec![span(&format!("{:<name_width$}", format!("  {}", topic.name)), strong)],
         rest: vec![span(&" ".repeat(name_width), Look::default())],
         text: vec![span(&topic.summary().replace('`', ""), Look::default())],
+        ..Logical::default()
     }));
     let usage = [
         "",

@@ -7,6 +7,7 @@ use crate::hardware::Usage;
 use crate::tui::actions::ModelPart;
 use crate::tui::effects::presets::Preset;
 use crate::tui::models::ModelRow;
+use crate::tui::pictures::{Picture, PictureRequest};
 use crate::worker::{Command, Controls, Event, ModelChoice};
 
 /// A file by its path in the message: its text, or why there is none.
@@ -77,6 +78,8 @@ pub enum ScreenEvent {
     FileRead { name: String, text: String },
     /// The names in a folder, as it is written.
     Folder(String, Vec<String>),
+    /// The images that messages name; `None` for each that cannot be read.
+    PicturesRead(PictureRequest, Vec<Option<Picture>>),
     /// The files that the words of a message name.
     NamedRead { message: String, files: Vec<NamedFile> },
     /// The message as the editor left it, or why it stays as it was.
@@ -185,6 +188,8 @@ pub enum Effect {
     Mouse(bool),
     /// Redraw every cell: another program has written on the terminal.
     Redraw,
+    /// Send the terminal the data of images.
+    Put(String),
     /// Give the terminal back to the shell until the program is resumed.
     Suspend,
     /// Leave. Comes last.

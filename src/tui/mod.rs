@@ -25,6 +25,7 @@
 //! | `view` | the state as a frame |
 //! | `actions`, `keymap`, `commands` | what keys and commands do, and the tables of both |
 //! | `theme`, `draw`, `markdown` | every style, rows and frames, answers as rows |
+//! | `pictures` | images that messages name |
 //! | `run`, `effects`, `terminal` | the loop, the effects, the terminal |
 
 pub(crate) mod actions;
@@ -41,6 +42,7 @@ pub(crate) mod markdown;
 pub(crate) mod meters;
 pub(crate) mod models;
 pub(crate) mod overlays;
+pub(crate) mod pictures;
 pub(crate) mod race;
 pub(crate) mod run;
 pub(crate) mod state;

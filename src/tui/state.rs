@@ -12,6 +12,7 @@ use super::input::Input;
 use super::meters::{AnswerMeters, Meters, Speedup};
 use super::models::{ModelState, Phase};
 use super::overlays::{Overlay, Overlays};
+use super::pictures::Pictures;
 use super::tips::Tips;
 use super::toasts::{Ends, Toasts, Tone};
 use super::tree::Rounds;
@@ -57,6 +58,8 @@ pub struct ScreenState {
     pub controls: ControlsPanel,
     /// Help, lists and boxes.
     pub overlays: Overlays,
+    /// Images that messages name.
+    pub pictures: Pictures,
     /// What is said in passing.
     pub toasts: Toasts,
     /// Features that were not used here yet.
@@ -102,6 +105,7 @@ impl ScreenState {
                 first_answer: FirstAnswer::new(config.first_run),
             },
             overlays: Overlays::default(),
+            pictures: Pictures::default(),
             toasts: Toasts::default(),
             tips: Tips::new(config.tips),
             display: config.display,

@@ -51,10 +51,15 @@ pub struct Ended {
     pub bytes: Vec<u8>,
 }
 
+/// A size of cells of 10 × 20 pixels.
+fn size_of(columns: u16, rows: u16) -> PtySize {
+    PtySize { rows, cols: columns, pixel_width: columns * 10, pixel_height: rows * 20 }
+}
+
 impl Pty {
     /// Starts `command` on a terminal of this size.
     pub fn start(command: CommandBuilder, columns: u16, rows: u16) -> Self {
-        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let size = size_of(columns, rows);
         let pair = native_pty_system().openpty(size).unwrap();
         let before = line_settings(pair.master.as_ref());
         let child = pair.slave.spawn_command(command).unwrap();
@@ -128,7 +133,7 @@ impl Pty {
 
     /// Changes the size of the terminal.
     pub fn resize(&mut self, columns: u16, rows: u16) {
-        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let size = size_of(columns, rows);
         self.master.resize(size).unwrap();
         // If a wide character, drawn for the previous size, meets a single column, the reader's
         // emulator (vt100 0.16) subtracts below zero. So it gets two columns; the program sees the

@@ -294,3 +294,47 @@ fn a_target_that_is_none_is_told_without_a_screen() {
         assert!(line.contains("error:") && line.contains(name), "{target}: {said}");
     }
 }
+
+/// Waits until the program has written this, a moment at most.
+#[cfg(unix)]
+fn has_written(chat: &Chat, wanted: &str) -> bool {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(2) {
+        if String::from_utf8_lossy(&chat.pty.bytes()).contains(wanted) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    false
+}
+
+#[cfg(unix)]
+#[test]
+fn a_terminal_that_says_it_shows_images_gets_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.png");
+    image::RgbaImage::from_pixel(40, 30, image::Rgba([255; 4])).save(&file).unwrap();
+    let message = format!("See ![it](<{}>)\r", file.display());
+    let colours = "\x1b]10;rgb:ffff/ffff/ffff\x1b\\\x1b]11;rgb:0000/0000/0000\x1b\\";
+    let is_shown = |answer: &str, image: &str| {
+        let mut chat = Chat::start("answers.jsonl");
+        for (question, answer) in [("\x1b[c", &*format!("{colours}\x1b[?62c")), ("\x1b[>q", answer)]
+        {
+            if !has_written(&chat, question) {
+                return false;
+            }
+            chat.send(answer);
+        }
+        let mut chat = chat.ready();
+        chat.send(&message);
+        let is_shown = has_written(&chat, image);
+        chat.wait_for(" instead of ");
+        is_shown
+    };
+    let kitty = ("\x1bP>|kitty(0.43.1)\x1b\\\x1b[?62;52c", "\x1b_Ga=T,U=1,f=100,");
+    for (answer, image) in [kitty, ("\x1b[?62;4c", "\x1bP0;1q\"1;1;40;30#")] {
+        // On a loaded machine an answer may come too late.
+        assert!((0..10).any(|_| is_shown(answer, image)), "{answer:?}");
+    }
+    assert!(!is_shown("\x1b[?62;22c", "\x1b_G"));
+}

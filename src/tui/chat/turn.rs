@@ -156,6 +156,11 @@ impl Turn {
         self.document.links()
     }
 
+    /// The addresses of the images below row `row` of its text, as last laid out.
+    pub(crate) fn images(&self, row: usize) -> &[String] {
+        self.document.images(row)
+    }
+
     pub(crate) fn thought_text(&self) -> Option<&str> {
         self.thought.as_ref().map(|thought| thought.text.as_str())
     }

@@ -50,6 +50,8 @@ pub enum Shows {
     ThoughtTitle,
     /// A row of a part, as laid out.
     Row(TurnPart, usize),
+    /// A row of an image that a row of the text names: that row, which of its images, and the row.
+    Picture(usize, usize, u16),
     /// How many rows of a file in a message are folded.
     Folded(usize),
     /// That there is no text.
@@ -71,6 +73,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         return;
     }
     let footers = lay_out(area.width, state, styles);
+    state.pictures.fit(columns(area.width) as u16, area.height / 2);
     let rows = all_rows(state, &footers);
     let fit = usize::from(area.height);
     state.chat.fit(rows.len(), fit);
@@ -97,6 +100,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         if is_code(state, *row) { in_block(line, area.width, styles) } else { line }
     });
     draw_rows(frame, area, lines);
+    draw_pictures(frame, area, seen, state);
     // Rows of another width are others.
     if area.width != state.chat.seen.area.width {
         state.chat.selection = None;
@@ -108,9 +112,14 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     }
 }
 
+/// Columns of the text in a chat of `across` columns.
+fn columns(across: u16) -> usize {
+    usize::from(across.saturating_sub(before(TurnPart::Text) + 2).clamp(1, WIDEST))
+}
+
 /// Lays every turn out for a chat of `across` columns; the rows below each.
 fn lay_out(across: u16, state: &mut ScreenState, styles: &Styles) -> Vec<Vec<Line<'static>>> {
-    let width = usize::from(across.saturating_sub(before(TurnPart::Text) + 2).clamp(1, WIDEST));
+    let width = columns(across);
     let last = state.chat.turns().len() - 1;
     // With a message written the key sends that.
     let goes_on = state.models.phase == Phase::Idle && state.input.is_empty();
@@ -152,6 +161,10 @@ fn all_rows(state: &ScreenState, footers: &[Vec<Line<'_>>]) -> Vec<ChatRow> {
         let mut at = 0;
         while at < text.len() {
             shows.push(Shows::Row(TurnPart::Text, at));
+            for (image, path) in said.images(at).iter().enumerate() {
+                let rows = 0..state.pictures.rows(path);
+                shows.extend(rows.map(|row| Shows::Picture(at, image, row)));
+            }
             at += 1;
             let folded = if whole { 0 } else { rows_of_file(&text[at - 1..]) };
             if folded > LONGEST_FILE {
@@ -232,8 +245,7 @@ fn row_of(state: &ScreenState, rows: &[ChatRow], (turn, bytes, token): &Lit) -> 
 pub(crate) fn links(state: &ScreenState) -> Vec<(Rect, String)> {
     let mut found = Vec::new();
     let seen = &state.chat.seen;
-    let free = state.overlays.open.is_none() && state.input.offered().is_empty();
-    for (line, row) in seen.area.rows().zip(&seen.rows).filter(|_| free) {
+    for (line, row) in seen.area.rows().zip(&seen.rows).filter(|_| is_free(state)) {
         let Some(said) = state.chat.turns().get(row.turn).filter(|said| !said.links().is_empty())
         else {
             continue;
@@ -251,6 +263,35 @@ pub(crate) fn links(state: &ScreenState) -> Vec<(Rect, String)> {
         }
     }
     found
+}
+
+/// Whether nothing lies over the conversation.
+fn is_free(state: &ScreenState) -> bool {
+    state.overlays.open.is_none() && state.input.offered().is_empty()
+}
+
+/// Draws the images in these rows, and has those read that are not known.
+fn draw_pictures(frame: &mut Frame<'_>, area: Rect, seen: &[ChatRow], state: &mut ScreenState) {
+    let free = is_free(state);
+    let ScreenState { chat, pictures, .. } = state;
+    for (row, at) in seen.iter().zip(0..) {
+        let said = &chat.turns[row.turn];
+        match row.shows {
+            Shows::Row(TurnPart::Text, text) => {
+                said.images(text).iter().for_each(|path| pictures.want(path));
+            }
+            Shows::Picture(text, image, row) if free => {
+                let picture = said.images(text).get(image).and_then(|path| pictures.get(path));
+                let left = before(TurnPart::Text).min(area.width);
+                let (x, y) = (area.x + left, area.y + at);
+                let place = Rect::new(x, y, area.width - left, area.height - at);
+                if let Some(scaled) = picture.and_then(|picture| picture.scaled.as_ref()) {
+                    scaled.draw(row, place, frame.buffer_mut());
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// What is selected with the mouse stands out.
@@ -287,7 +328,7 @@ fn line(
         Span::styled(gutter, styles.accent.add_modifier(Modifier::BOLD))
     };
     match row.shows {
-        Shows::Footer(_) | Shows::Blank => Line::default(),
+        Shows::Footer(_) | Shows::Blank | Shows::Picture(..) => Line::default(),
         Shows::ThoughtTitle => ours(title(said, state.chat.shows_thoughts), styles.dim),
         Shows::Folded(rows) => ours(format!("▸ {}", figures::many(rows, "row")), styles.dim),
         Shows::Forgotten => ours(forgotten(state), styles.warning),
@@ -320,6 +361,10 @@ fn line(
                 line = marked(line, &found, styles.selected.add_modifier(Modifier::BOLD));
             }
             line.spans.insert(0, gutter);
+            for picture in said.images(at).iter().filter_map(|path| state.pictures.get(path)) {
+                let (width, height) = picture.pixels;
+                line.push_span(Span::styled(format!(" {width} × {height} px"), styles.dim));
+            }
             line
         }
     }

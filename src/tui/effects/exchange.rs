@@ -126,7 +126,7 @@ pub(crate) fn names_in(folder: &str) -> Vec<String> {
 }
 
 /// `~` before a separator is the home folder, as in a shell.
-fn expanded(path: &str) -> PathBuf {
+pub(crate) fn expanded(path: &str) -> PathBuf {
     let rest = path.strip_prefix('~').and_then(|rest| rest.strip_prefix(is_separator));
     match (rest, home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),

@@ -212,7 +212,9 @@ impl<'a> Builder<'a> {
             }
             Tag::Image { dest_url, .. } => {
                 let name = self.mark("image: ");
-                self.begin().text.push(name);
+                let line = self.begin();
+                line.text.push(name);
+                line.images.push(dest_url.to_string());
                 let mut place: String = dest_url.chars().take(LONGEST_PLACE).collect();
                 if place.len() < dest_url.len() {
                     place.push('…');
@@ -391,6 +393,17 @@ pub fn code_blocks(text: &str) -> Vec<String> {
         }
     }
     blocks
+}
+
+/// The images in a text, each with the byte at which it ends, and its address.
+pub fn images(text: &str) -> Vec<(usize, String)> {
+    let is_there = text.contains("![");
+    let events = is_there.then(|| Parser::new(text).into_offset_iter()).into_iter().flatten();
+    let image = |(event, range): (Event<'_>, Range<usize>)| match event {
+        Event::Start(Tag::Image { dest_url, .. }) => Some((range.end, dest_url.into_string())),
+        _ => None,
+    };
+    events.filter_map(image).collect()
 }
 
 /// `\(` … `\)` and `\[` … `\]`, by which models mark mathematics, as dollars, which the parser

@@ -99,6 +99,8 @@ pub struct Document {
     settled_rows: usize,
     rows: Vec<TextRow>,
     links: Vec<Link>,
+    /// The last row of each line with images, and their addresses.
+    images: Vec<(usize, Vec<String>)>,
     code: code::Highlighter,
 }
 
@@ -123,9 +125,15 @@ impl Document {
         if width != self.width || text.len() != self.shown {
             *self = Self { width, shown: text.len(), ..Self::default() };
             let mut at = 0;
+            let mut images = blocks::images(text);
             for line in text.split('\n') {
                 self.rows.extend(wrap(&StyledSpan::plain(line, Some(at)).into(), width));
                 at += line.len() + 1;
+                let ended = images.iter().take_while(|(end, _)| *end < at).count();
+                if ended > 0 {
+                    let places = images.drain(..ended).map(|(_, place)| place).collect();
+                    self.images.push((self.rows.len() - 1, places));
+                }
             }
         }
         &self.rows
@@ -141,8 +149,15 @@ impl Document {
         &self.links
     }
 
+    /// The addresses of the images below row `row`.
+    pub fn images(&self, row: usize) -> &[String] {
+        let at = self.images.binary_search_by_key(&row, |(row, _)| *row);
+        at.map_or(&[], |at| &self.images[at].1)
+    }
+
     fn extend(&mut self, text: &str, origins: &Origins) {
         self.rows.truncate(self.settled_rows);
+        self.images.retain(|(row, _)| *row < self.settled_rows);
         let base = self.settled_bytes;
         self.links.retain(|link| link.bytes.start < base);
         let blocks = blocks::parse(text, base, origins, self.width, &mut self.code);
@@ -159,7 +174,12 @@ impl Document {
             if !self.rows.is_empty() {
                 self.rows.push(TextRow::new());
             }
-            self.rows.extend(block.lines.iter().flat_map(|line| wrap(line, self.width)));
+            for line in block.lines {
+                self.rows.extend(wrap(&line, self.width));
+                if !line.images.is_empty() {
+                    self.images.push((self.rows.len() - 1, line.images));
+                }
+            }
         }
     }
 }

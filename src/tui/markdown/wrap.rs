@@ -16,6 +16,8 @@ pub struct Logical {
     /// Before every further row.
     pub rest: TextRow,
     pub text: TextRow,
+    /// The addresses of the images in it.
+    pub images: Vec<String>,
 }
 
 impl From<StyledSpan> for Logical {

@@ -51,6 +51,7 @@ impl App {
     pub(super) fn resume(&mut self) {
         self.suspended = false;
         self.changed = true;
+        self.state.pictures.forget();
         if let Err(error) = self.screen.retake() {
             tracing::warn!("cannot take the terminal back: {error}");
         }

@@ -14,7 +14,6 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_
 
 use crate::chat::{SavedChat, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
-use crate::settings::ThemeName;
 use crate::tui::chat::view::links;
 use crate::tui::effects::model_finder::ModelFinder;
 use crate::tui::effects::{EffectRunner, Left, Opening, exchange, presets};
@@ -90,8 +89,8 @@ pub fn run(
         runner.keep_snapshots(folder);
     }
     let (sender, signals) = signals::listen()?;
-    if state.display.theme == ThemeName::Auto {
-        state.display.background = terminal::background();
+    if state.display.colours {
+        (state.display.background, state.pictures.graphics) = terminal::look();
     }
     let screen = Screen::take(state.display.mouse)?;
     let mut app = App::new(state, runner, screen, results);
@@ -325,6 +324,11 @@ impl App {
                     tracing::warn!("clear: {error}");
                 }
             }
+            Effect::Put(data) => {
+                if let Err(error) = self.screen.put(&data) {
+                    tracing::warn!("image: {error}");
+                }
+            }
             Effect::Suspend => signals::stop_job()?,
             Effect::Quit { anyway } => match runner.unsaved() {
                 Some(why) if !anyway => return Ok(Some(ScreenEvent::NotLeft(why))),
@@ -343,6 +347,12 @@ impl App {
         })?;
         let points = state.overlays.open.is_none() && state.meters.clock.has_rounds();
         self.screen.watch_pointer(points)?;
+        if let Some(request) = self.state.pictures.request() {
+            self.later(move || {
+                let read = request.read();
+                ScreenEvent::PicturesRead(request, read)
+            });
+        }
         self.changed = false;
         self.typed = false;
         Ok(())

@@ -3,6 +3,7 @@
 
 pub(crate) mod editor;
 pub(crate) mod faults;
+mod graphics;
 pub(crate) mod keys;
 mod output;
 pub(crate) mod signals;
@@ -12,7 +13,7 @@ use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::{RestorePosition, SavePosition, Show};
@@ -34,6 +35,7 @@ use unicode_width::UnicodeWidthStr;
 
 use self::output::{FrameBuffer, FrameWriter};
 use crate::settings::ThemeName;
+use crate::tui::pictures::Graphics;
 
 /// Longest wait for a frame that is being written when the terminal is restored.
 const LAST_FRAME: Duration = Duration::from_millis(250);
@@ -71,9 +73,9 @@ impl crossterm::Command for TakeMouse {
     }
 }
 
-/// The theme for the terminal's background; dark, if the terminal does not report it. Call this
-/// before the screen takes the terminal, since the answer comes as keys do.
-pub fn background() -> ThemeName {
+/// The theme for the terminal's background, dark if the terminal does not report it, and how it
+/// shows images. Call this before the screen takes the terminal, since the answers come as keys do.
+pub fn look() -> (ThemeName, Option<Graphics>) {
     /// Longest wait: over a slow connection the default is better than a pause.
     const LIMIT: Duration = Duration::from_millis(150);
     // What was typed already would be read with the answer and lost. Half a line shows in raw mode
@@ -81,14 +83,18 @@ pub fn background() -> ThemeName {
     let typed = enable_raw_mode().is_err() || keys::are_waiting();
     let _ = disable_raw_mode();
     if typed {
-        return ThemeName::Dark;
+        return (ThemeName::Dark, None);
     }
+    let began = Instant::now();
     let mut options = QueryOptions::default();
     options.timeout = LIMIT;
-    match theme_mode(options) {
+    let theme = match theme_mode(options) {
         Ok(ThemeMode::Light) => ThemeName::Light,
-        Ok(ThemeMode::Dark) | Err(_) => ThemeName::Dark,
-    }
+        Ok(ThemeMode::Dark) => ThemeName::Dark,
+        // A terminal that does not answer this would not answer the next question either.
+        Err(_) => return (ThemeName::Dark, None),
+    };
+    (theme, graphics::ask(LIMIT.saturating_sub(began.elapsed())))
 }
 
 /// The terminal while it is set up.
@@ -217,6 +223,16 @@ impl Screen {
     /// Asks the terminal to put `text` on the clipboard (OSC 52): works over ssh.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
         queue!(self.buffer, CopyToClipboard::to_clipboard_from(text))?;
+        self.send();
+        Ok(())
+    }
+
+    /// Sends the terminal what comes before a frame.
+    ///
+    /// # Errors
+    /// There is no terminal.
+    pub fn put(&mut self, data: &str) -> io::Result<()> {
+        queue!(self.buffer, Print(data))?;
         self.send();
         Ok(())
     }

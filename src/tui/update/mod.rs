@@ -77,6 +77,12 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
         ScreenEvent::Imported(chat) => imported(state, chat),
         ScreenEvent::FileRead { name, text } => send::attach(state, &name, &text),
         ScreenEvent::Folder(folder, names) => state.input.listed.take(&folder, names),
+        ScreenEvent::PicturesRead(request, read) => {
+            let first = state.pictures.take(request, read);
+            if !first.is_empty() {
+                state.emit(Effect::Put(first));
+            }
+        }
         ScreenEvent::NamedRead { message, files } => send::read(state, message, files),
         ScreenEvent::Edited(Ok(text)) => {
             // A message that was only looked at keeps its marks.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{answering, check};
-use crate::tui::event::{Button, ScreenEvent};
+use crate::tui::event::{Button, Effect, ScreenEvent};
+use crate::tui::pictures::{Graphics, Protocol};
+use crate::tui::state::ScreenState;
 use crate::tui::tests::{
     answer, drawn, loaded, rows, say, say_all, screen_of, shows, thinking, type_keys, unloaded,
 };
@@ -198,4 +200,43 @@ fn a_long_file_in_a_message_is_one_row_until_it_is_opened() {
     shows(&mut state, &["line 7 of it"]);
     type_keys(&mut state, "<enter><esc>/find line 7<enter>");
     shows(&mut state, &["line 7 of it"]);
+}
+
+#[test]
+fn an_image_lies_below_the_line_that_names_it_where_the_terminal_shows_images() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fox.png");
+    image::RgbaImage::new(40, 30).save(&file).unwrap();
+    let said = format!("Look at ![it](<{}>)!\n\n```\n![no](<a.png>)\n```", file.display());
+    let mut state = loaded(100, 24);
+    type_keys(&mut state, "Show me<enter>");
+    say_all(&mut state, answer(1, &said, 4));
+    let line = |state: &mut ScreenState| {
+        let rows = rows(state);
+        let at = rows.iter().position(|row| row.contains("Look at image: it")).unwrap();
+        (rows[at].clone(), rows[at + 1].clone())
+    };
+    let look = |state: &mut ScreenState| {
+        line(state);
+        let request = state.pictures.request().unwrap();
+        let read = request.read();
+        assert_eq!(read.len(), 1);
+        update(state, ScreenEvent::PicturesRead(request, read), Duration::ZERO)
+    };
+    // Its size is said anywhere.
+    assert_eq!(look(&mut state), []);
+    let (named, below) = line(&mut state);
+    assert!(named.contains("! 40 × 30 px") && below.trim().is_empty(), "{named}{below}");
+    // Where the terminal shows it, it lies below.
+    state.pictures.graphics = Some(Graphics { protocol: Protocol::Kitty, cell: (10, 20) });
+    state.pictures.forget();
+    assert!(matches!(&look(&mut state)[..], [Effect::Put(data)] if data.contains("c=4,r=2")));
+    let (named, below) = line(&mut state);
+    assert!(named.contains("! 40 × 30 px"), "{named}");
+    assert_eq!(below.matches('\u{10eeee}').count(), 4, "{below}");
+    // A box lies over it.
+    type_keys(&mut state, "<f1>");
+    assert!(!screen_of(&mut state).contains('\u{10eeee}'));
+    type_keys(&mut state, "<esc>");
+    assert!(screen_of(&mut state).contains('\u{10eeee}'));
 }
