@@ -17,6 +17,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use self::folds::Folds;
 use self::paths::FolderNames;
 use self::written::Written;
+use crate::printable::printable;
 use crate::tui::commands::{COMMANDS, SlashCommand};
 
 pub use starters::Starters;
@@ -217,14 +218,16 @@ impl Input {
         self.at = self.history.len();
     }
 
-    /// Inserts pasted text as it is, in one step of undo; a long one appears as a mark.
+    /// Inserts pasted text in one step of undo, with pictures (`␛`) for its control characters; a
+    /// long one appears as a mark, and is sent as it is.
     pub fn paste(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         if Folds::wants(&text) {
             let lines = text.lines().count();
             self.fold(&format!("{lines} lines"), text);
         } else {
-            self.edit(|area| area.insert_str(text));
+            // The field draws no control characters, and what nobody sees nobody can delete.
+            self.edit(|area| area.insert_str(printable(&text)));
         }
     }
 

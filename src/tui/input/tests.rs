@@ -163,3 +163,15 @@ fn messages_come_back_as_they_were_written() {
     let whole = format!("Sum up: {one}\n\n{two} @a.txt\n\nby me\n\n{one}");
     assert_eq!(input.text(), whole, "each mark stands for its own text");
 }
+
+#[test]
+fn control_characters_that_are_pasted_can_be_seen_and_deleted() {
+    let mut input = Input::default();
+    input.paste("a\u{1b}[31mb\u{0}\tc\r\nd");
+    assert_eq!(input.text(), "a␛[31mb␀\tc\nd");
+    // A long text is sent as it is.
+    let long = "\u{1b}[31m\n".repeat(20);
+    input.set("");
+    input.paste(&long);
+    assert_eq!(input.text(), long);
+}
