@@ -16,6 +16,9 @@ use crate::tui::state::ScreenState;
 
 pub use rows::{Fold, NodeOutcome, TreeRow, pending_rows, tree_rows};
 
+/// Why an answer has no tokens to look at.
+const NOT_KEPT: &str = "What was drafted for this answer is not kept: another run wrote it";
+
 /// The rounds of one answer.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
@@ -234,7 +237,7 @@ impl ScreenState {
                 return Err("This word has no round yet");
             }
         } else if known.is_none() {
-            return Err("What was drafted for this answer is not kept: another run wrote it");
+            return Err(NOT_KEPT);
         }
         self.tree.token = known.map(|token| (turn, token));
         self.tree.goes = true;
@@ -274,7 +277,12 @@ impl ScreenState {
                 self.tree.follow();
                 self.chat.follow();
             }
-            None => {}
+            None => {
+                let before = &self.chat.turns()[..turn.min(all)];
+                if before.iter().any(|turn| turn.role == Role::Assistant) {
+                    self.refuse(NOT_KEPT);
+                }
+            }
         }
     }
 }

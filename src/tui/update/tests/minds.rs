@@ -163,3 +163,25 @@ fn the_heat_line_comes_and_goes_with_its_key() {
     let screen = shows(&mut state, &["▍", "bits per token"]);
     assert!(!screen.contains("bits per token▍"), "{screen}");
 }
+
+#[test]
+fn a_word_of_another_run_says_why_it_cannot_be_looked_at() {
+    let mut state = loaded(120, 40);
+    type_keys(&mut state, "<backtab><left>");
+    assert_eq!(said(&state), "", "there is no answer yet");
+    let mut state = reloaded(&told());
+    type_keys(&mut state, "<esc><backtab><left>");
+    assert_said(&state, Tone::Told, "another run wrote it");
+    assert_eq!(state.token_looked_at(), None);
+    // Before the first word of an answer of this run.
+    type_keys(&mut state, "<esc>Again<enter>");
+    let of = state.generation();
+    say_all(&mut state, minded(answer(of, "Yes.", 16)));
+    type_keys(&mut state, "<backtab>");
+    for _ in 0..state.chat.turns()[3].minds.tokens.len() {
+        type_keys(&mut state, "<left>");
+        assert_eq!(said(&state), "");
+    }
+    type_keys(&mut state, "<left>");
+    assert_said(&state, Tone::Told, "another run wrote it");
+}
