@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::actions::Action;
+use super::display::Focus;
 use super::state::ScreenState;
 use crate::printable::printable_line;
 use crate::tui::draw::{
@@ -128,43 +129,51 @@ impl Toasts {
     }
 }
 
-/// Whether there is a text on the upper edge of `input`, in the place of its title.
-pub(crate) fn is_on_edge(input: Rect, state: &ScreenState) -> bool {
-    on_edge(input, state, &Styles::default()).is_some()
+/// The text that is shown, as it is laid out for one frame.
+pub(crate) enum LaidOut {
+    /// On the upper edge of the message's frame, in the place of its title.
+    OnEdge(Line<'static>),
+    /// In rows above the message, as many as there are.
+    Above(Vec<Line<'static>>),
 }
 
-/// Rows above the message, next to `input`: none if the text fits on its edge.
-pub(crate) fn rows(input: Rect, state: &ScreenState) -> u16 {
-    if is_on_edge(input, state) {
-        return 0;
+impl LaidOut {
+    /// For the message in `input`.
+    pub(crate) fn new(input: Rect, state: &ScreenState, styles: &Styles) -> Self {
+        /// Most rows; longer errors have an overlay.
+        const TALLEST: usize = 4;
+        let Some((mark, text, style)) = words(state, styles) else {
+            return Self::Above(Vec::new());
+        };
+        let line = Line::styled(format!(" {mark} {text} "), style);
+        // How far a load is stays for minutes: it must not cover where keys go.
+        let passes = state.toasts.shown().is_some() || state.display.focus == Focus::Input;
+        if passes && input.height >= 3 && line.width() + 4 <= usize::from(input.width) {
+            return Self::OnEdge(line);
+        }
+        let mut rows = wrapped(&text, input.width.saturating_sub(4).max(1), style);
+        rows.truncate(TALLEST);
+        Self::Above(hanging(rows, Span::styled(format!(" {mark} "), style)))
     }
-    above(input.width, state, &Styles::default()).len() as u16
-}
 
-pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
-    if let Some(line) = on_edge(areas.input, state, styles) {
-        let width = line.width() as u16;
-        let edge = Rect { x: areas.input.x + 2, width, height: 1, ..areas.input };
-        frame.render_widget(line, edge.intersection(areas.input));
-        return;
+    /// Rows above the message.
+    pub(crate) fn rows(&self) -> u16 {
+        match self {
+            Self::OnEdge(_) => 0,
+            Self::Above(rows) => rows.len() as u16,
+        }
     }
-    draw_rows(frame, areas.notice, above(areas.notice.width, state, styles));
-}
 
-/// The text on the edge, if it fits there.
-fn on_edge(input: Rect, state: &ScreenState, styles: &Styles) -> Option<Line<'static>> {
-    let (mark, text, style) = words(state, styles)?;
-    let line = Line::styled(format!(" {mark} {text} "), style);
-    (input.height >= 3 && line.width() + 4 <= usize::from(input.width)).then_some(line)
-}
-
-fn above(width: u16, state: &ScreenState, styles: &Styles) -> Vec<Line<'static>> {
-    /// Most rows; longer errors have an overlay.
-    const TALLEST: usize = 4;
-    let Some((mark, text, style)) = words(state, styles) else { return Vec::new() };
-    let mut rows = wrapped(&text, width.saturating_sub(4).max(1), style);
-    rows.truncate(TALLEST);
-    hanging(rows, Span::styled(format!(" {mark} "), style))
+    pub(crate) fn draw(self, frame: &mut Frame<'_>, areas: &Areas) {
+        match self {
+            Self::OnEdge(line) => {
+                let width = line.width() as u16;
+                let edge = Rect { x: areas.input.x + 2, width, height: 1, ..areas.input };
+                frame.render_widget(line, edge.intersection(areas.input));
+            }
+            Self::Above(rows) => draw_rows(frame, areas.notice, rows),
+        }
+    }
 }
 
 fn words(state: &ScreenState, styles: &Styles) -> Option<(&'static str, String, Style)> {

@@ -13,7 +13,6 @@ use crate::tui::draw::{
 };
 use crate::tui::markdown::{StyledSpan, wrap};
 use crate::tui::state::ScreenState;
-use crate::tui::toasts;
 
 /// Most rows of text before it scrolls.
 const TALLEST: u16 = 8;
@@ -41,7 +40,14 @@ pub(crate) fn height(room: Rect, state: &ScreenState) -> u16 {
     (rows + frame).min(room.height)
 }
 
-pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
+/// Draws the field in its frame; another text takes the place of the title unless it `has_title`.
+pub(crate) fn draw(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    state: &ScreenState,
+    has_title: bool,
+    styles: &Styles,
+) {
     if area.is_empty() {
         return;
     }
@@ -51,7 +57,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
         area
     } else {
         let title = match &elsewhere {
-            _ if toasts::is_on_edge(area, state) => Line::default(),
+            _ if !has_title => Line::default(),
             Some(parts) => Line::styled(foot(parts, area.width), styles.warning),
             None => Line::from(title(state)),
         };

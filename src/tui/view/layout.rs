@@ -5,7 +5,9 @@ use ratatui::layout::Rect;
 use crate::tui::display::Focus;
 use crate::tui::draw::areas::Areas;
 use crate::tui::state::ScreenState;
-use crate::tui::{chat, input, toasts};
+use crate::tui::theme::Styles;
+use crate::tui::toasts::LaidOut;
+use crate::tui::{chat, input};
 
 /// Rows of the controls' panel: seven dials, one switch, two borders.
 const CONTROLS: u16 = 10;
@@ -23,9 +25,10 @@ const PROSE: u16 = chat::view::WIDEST + 5;
 /// The panels next to the chat are so wide, in columns: what the conversation does not need.
 const COLUMN: std::ops::RangeInclusive<u16> = 44..=72;
 
-/// Divides the screen. What matters least goes first when there is no room: header, status, hints,
-/// then the frame of the input; the chat keeps what is left.
-pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
+/// Divides the screen, and lays out what is said in passing. What matters least goes first when
+/// there is no room: header, status, hints, then the frame of the input; the chat keeps what is
+/// left.
+pub fn areas(screen: Rect, state: &ScreenState, styles: &Styles) -> (Areas, LaidOut) {
     let mut left = screen;
     let mut areas = Areas::default();
     if screen.height >= 12 {
@@ -47,7 +50,8 @@ pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
     }
     let rows = input::view::height(left, state);
     areas.input = take_bottom(&mut left, rows);
-    areas.notice = take_bottom(&mut left, toasts::rows(areas.input, state));
+    let said = LaidOut::new(areas.input, state, styles);
+    areas.notice = take_bottom(&mut left, said.rows());
     if !state.display.beside() {
         below(&mut left, &mut areas, state);
     }
@@ -55,7 +59,7 @@ pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
         take_top(&mut left, 1);
     }
     areas.chat = left;
-    areas
+    (areas, said)
 }
 
 /// Rows of the controls: one while they are folded.

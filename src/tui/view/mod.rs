@@ -10,7 +10,8 @@ use ratatui::Frame;
 use super::overlays;
 use super::state::ScreenState;
 use super::theme::ThemeName;
-use super::{chat, controls, input, meters, theme, toasts, tree};
+use super::toasts::LaidOut;
+use super::{chat, controls, input, meters, theme, tree};
 
 /// Draws the whole screen. Any size will do, none included.
 pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
@@ -25,7 +26,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
     } else {
         ThemeName::Mono
     });
-    let areas = layout::areas(area, state);
+    let (areas, said) = layout::areas(area, state, &styles);
     edges::header(frame, areas.header, state, &styles);
     chat::view::draw(frame, areas.chat, state, &styles);
     if let Some(area) = areas.tree {
@@ -39,8 +40,9 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {
         controls::view::draw(frame, area, state, &styles);
     }
     edges::status(frame, areas.status, state, &styles);
-    input::view::draw(frame, areas.input, state, &styles);
-    toasts::draw(frame, &areas, state, &styles);
+    let has_title = matches!(said, LaidOut::Above(_));
+    input::view::draw(frame, areas.input, state, has_title, &styles);
+    said.draw(frame, &areas);
     edges::hints(frame, areas.hints, state, &styles);
     input::view::draw_suggestions(frame, &areas, state, &styles);
     overlays::view::draw(frame, &areas, state, &styles);

@@ -296,3 +296,15 @@ fn drafts_are_chosen_likewise() {
     assert_said(&state, Tone::Done, "drafts now");
     assert_eq!(state.strategy(), "pld");
 }
+
+#[test]
+fn how_far_a_load_is_does_not_cover_where_keys_go() {
+    let (mut state, job) = loading();
+    let stage = "reading".to_string();
+    say(&mut state, Event::LoadProgress { load: job.load, stage, fraction: None });
+    assert!(screen_of(&mut state).lines().any(|row| row.starts_with("╭─ ◌ Qwen: reading")));
+    type_keys(&mut state, "<backtab>");
+    let screen = screen_of(&mut state);
+    assert!(screen.contains("╭ Keys go to the conversation"), "{screen}");
+    assert!(screen.contains("\n ◌ Qwen: reading · "), "{screen}");
+}

@@ -19,7 +19,7 @@ use crate::tui::tests::{
     answer, colour_of, drawn, loaded, minded, pending, round_of, say, say_all, screen_of, shows,
     type_keys, usage,
 };
-use crate::tui::theme::{self, ThemeName};
+use crate::tui::theme::{self, Styles, ThemeName};
 use crate::tui::update::update;
 use crate::worker::Event;
 
@@ -122,7 +122,7 @@ fn the_tree_has_half_of_its_column_whatever_is_open() {
             let mut state = answering(width, height, 16);
             type_keys(&mut state, keys);
             drawn(&mut state);
-            let areas = areas(Rect::new(0, 0, width, height), &state);
+            let (areas, _) = areas(Rect::new(0, 0, width, height), &state, &Styles::default());
             let tree = areas.tree.unwrap();
             assert!(tree.height * 2 >= areas.body.height, "{keys} {height}: {areas:?}");
             assert_eq!(
@@ -135,7 +135,7 @@ fn the_tree_has_half_of_its_column_whatever_is_open() {
     for height in 1..60 {
         let mut state = answering(80, height, 64);
         type_keys(&mut state, "<f2>");
-        let areas = areas(Rect::new(0, 0, 80, height), &state);
+        let (areas, _) = areas(Rect::new(0, 0, 80, height), &state, &Styles::default());
         assert!(areas.tree.is_none_or(|tree| tree.height <= 6 && tree.bottom() == areas.input.y));
         assert!(areas.tree.is_some() || height < 12, "{height}");
     }
