@@ -53,7 +53,10 @@ pub(super) fn hints(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styl
 pub(super) fn status(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
     let meters = &state.meters.answer;
     let mut parts = Vec::new();
-    if !state.controls.worker.speculate {
+    let off = !state.controls.worker.speculate;
+    // The figures are those of the latest answer.
+    let was_on = !state.answering() && meters.drafted;
+    if off && !was_on {
         parts.push(Span::styled("plain decoding", styles.warning));
     } else if state.slowed() {
         parts.push(Span::styled(payoff::SLOWED, styles.warning));
@@ -66,6 +69,9 @@ pub(super) fn status(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, sty
     let rate = if state.answering() { meters.now() } else { meters.summary.tokens_per_second };
     if rate > 0.0 {
         parts.push(Span::styled(format!("{} tok/s", figures::rate(rate)), styles.text));
+    }
+    if off && was_on {
+        parts.push(Span::styled("plain decoding next", styles.warning));
     }
     if let Some(context) = state.context().filter(|context| context.used > 0) {
         let share = context.used.min(context.holds) as f64 / context.holds.max(1) as f64;

@@ -351,3 +351,19 @@ fn both_minds_stand_below_the_tree() {
         check(name, &mut state);
     }
 }
+
+#[test]
+fn speculation_switched_off_between_answers_does_not_rename_the_last_speed() {
+    let mut state = loaded(120, 40);
+    type_keys(&mut state, "What is a fox?<enter>");
+    let mut events = answer(1, "A fox is a small wild animal.", 16);
+    let end = events.pop().unwrap();
+    say_all(&mut state, events);
+    type_keys(&mut state, "<f7>");
+    shows(&mut state, &["  plain decoding · "]);
+    say(&mut state, end);
+    let next = " tok/s · plain decoding next";
+    shows(&mut state, &["  3.00 tokens per round · ", next]);
+    type_keys(&mut state, "Again<enter>");
+    assert!(!screen_of(&mut state).contains("decoding next"));
+}
