@@ -39,6 +39,10 @@ pub struct Summarising {
     pub turns: usize,
     /// What there is of it.
     pub text: String,
+    /// Tokens of its prompt, if they do not fit either.
+    too_long: Option<usize>,
+    /// Whether its prompt was shortened, which is done once.
+    shortened: bool,
 }
 
 impl Chat {
@@ -150,7 +154,7 @@ fn make_room(state: &mut ScreenState, choice: WhenFull) {
     match (choice, turns) {
         (WhenFull::Stop, _) | (_, None) => give_up(state, context),
         (WhenFull::Forget, Some(turns)) => forget(state, turns, None),
-        (WhenFull::Summarise, Some(turns)) => summarise(state, turns),
+        (WhenFull::Summarise, Some(turns)) => summarise(state, turns, None),
     }
 }
 
@@ -173,13 +177,34 @@ fn forget(state: &mut ScreenState, turns: usize, summary: Option<String>) {
     save(state);
 }
 
-fn summarise(state: &mut ScreenState, turns: usize) {
-    let messages = state.chat.summary_messages(turns);
-    state.chat.open_refused();
-    state.chat.summarising = Some(Summarising { turns, text: String::new() });
+/// Has the model summarise the first turns; `too_long`: all of them have so many tokens, which do
+/// not fit, so that the middle of each is left out.
+fn summarise(state: &mut ScreenState, turns: usize, too_long: Option<usize>) {
+    let mut messages = state.chat.summary_messages(turns);
+    if let (Some(total), Some(context), [said @ .., _]) =
+        (too_long, state.context(), &mut messages[..])
+    {
+        let room = context.holds.saturating_sub(SUMMARY.min(context.holds / 4)) * 7 / 8;
+        for message in said {
+            let most = message.content.len() * room / total.max(1);
+            message.content = without_middle(&message.content, most);
+        }
+    }
+    if state.chat.open_answer().is_none() {
+        state.chat.open_refused();
+    }
+    let shortened = too_long.is_some();
+    state.chat.summarising = Some(Summarising { turns, shortened, ..Summarising::default() });
     let switches = state.models.ready.as_ref().is_some_and(|ready| ready.switches_thinking);
     let thinking = switches.then_some(false);
     state.generate(Job { messages, max_tokens: SUMMARY, thinking, ..Job::default() });
+}
+
+/// The beginning and the end of a text, about `most` bytes together.
+fn without_middle(text: &str, most: usize) -> String {
+    let border = |at: usize| (at..text.len()).find(|&at| text.is_char_boundary(at));
+    let [begin, end] = [most / 2, text.len() - most / 2].map(|at| border(at).unwrap_or(text.len()));
+    format!("{}\n[…]\n{}", &text[..begin], &text[end..])
 }
 
 /// Something of the summary came.
@@ -190,8 +215,9 @@ pub(crate) fn summarised(state: &mut ScreenState, event: Event) {
         Event::Round { round, .. } => {
             summary.text.extend(round.committed.iter().map(|token| token.text.as_str()));
         }
+        Event::TooLong { total, .. } => summary.too_long = Some(total),
         Event::Finished { .. } => {
-            let Summarising { turns, text } = state.chat.summarising.take().unwrap_or_default();
+            let Summarising { turns, text, .. } = state.chat.summarising.take().unwrap_or_default();
             let text = text.trim().to_string();
             forget(state, turns, Some(text).filter(|text| !text.is_empty()));
         }
@@ -199,9 +225,14 @@ pub(crate) fn summarised(state: &mut ScreenState, event: Event) {
     }
 }
 
-/// The summary failed: the exchanges are forgotten without one.
+/// The summary failed. If one exchange fills the context, its beginning and end are summarised;
+/// else the exchanges are forgotten without a summary.
 pub(crate) fn not_summarised(state: &mut ScreenState, error: &str) {
-    let Summarising { turns, .. } = state.chat.summarising.take().unwrap_or_default();
+    let failed = state.chat.summarising.take().unwrap_or_default();
+    let Summarising { turns, too_long, shortened, .. } = failed;
+    if too_long.is_some() && !shortened {
+        return summarise(state, turns, too_long);
+    }
     state.complain(format!("The oldest exchanges are forgotten without a summary: {error}"));
     forget(state, turns, None)
 }

@@ -114,6 +114,30 @@ fn a_summary_that_fails_or_is_stopped_loses_nothing() {
 }
 
 #[test]
+fn an_exchange_that_fills_the_context_is_summarised_without_its_middle() {
+    let mut state = too_small();
+    let long = format!("begin {} end", "é".repeat(400));
+    type_keys(&mut state, &format!("{long}<enter>"));
+    answered(&mut state, "Fourth.");
+    type_keys(&mut state, "/when-full summarise<enter>five<enter>");
+    refuse(&mut state, 220);
+    let too_long = |state: &mut ScreenState| {
+        let generation = state.generation();
+        say(state, Event::TooLong { generation, total: 200, alone: None });
+        fails(state, "too long")
+    };
+    let effects = too_long(&mut state);
+    let sent = contents(&effects);
+    assert!(sent.last().unwrap().starts_with("Summarise our conversation"), "{sent:?}");
+    let said = sent.iter().find(|said| said.starts_with("begin")).unwrap();
+    assert!(said.ends_with("end") && said.contains("[…]") && said.len() < long.len() / 2);
+    assert!(state.chat.summarising.is_some());
+    // It is shortened once.
+    assert_eq!(contents(&too_long(&mut state)).last(), Some(&"five"));
+    assert!(state.chat.summarising.is_none());
+}
+
+#[test]
 fn stopping_gives_the_question_back() {
     for keys in ["<down><down><enter>", "<esc>"] {
         let mut state = refused(120);
