@@ -222,12 +222,13 @@ impl ScreenState {
 
     /// Says in passing that something went wrong.
     pub(crate) fn complain(&mut self, text: impl AsRef<str>) {
-        self.toasts.say(text.as_ref(), Tone::Wrong, Ends::Sent, self.now);
+        self.toasts.say(&sentence(text.as_ref()), Tone::Wrong, Ends::Sent, self.now);
     }
 
     /// Shows a failure in a box.
     pub(crate) fn fail(&mut self, title: impl Into<String>, text: impl Into<String>) {
-        self.overlays.open = Some(Overlay::Error { title: title.into(), text: text.into() });
+        let text = sentence(&text.into());
+        self.overlays.open = Some(Overlay::Error { title: title.into(), text });
     }
 
     /// When the screen changes by itself next: a line that was said in passing disappears, marks
@@ -272,5 +273,15 @@ impl ScreenState {
     /// Whether the controls are open; else the lab has a row of them.
     pub(crate) fn uses_controls(&self) -> bool {
         [self.display.side, Some(self.display.focus)].contains(&Some(Focus::Controls))
+    }
+}
+
+/// An error as the screen writes it, with a capital: in the log and on the command line it follows
+/// other words. A name stays as it is.
+fn sentence(error: &str) -> String {
+    let (first, rest) = error.split_once(' ').unwrap_or_default();
+    match !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        true => format!("{}{} {rest}", first[..1].to_uppercase(), &first[1..]),
+        false => error.to_string(),
     }
 }

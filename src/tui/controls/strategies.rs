@@ -61,7 +61,7 @@ pub fn choose(ready: Option<&Ready>, controls: &mut Controls, name: &str) -> Res
     let missing =
         statuses.iter().find(|status| status.name == name).and_then(|o| o.missing.as_ref());
     if let Some(missing) = missing {
-        return Err(format!("{} needs {missing}", title(name)));
+        return Err(format!("Strategy {} needs {missing}", title(name)));
     }
     controls.strategy = Some(strategy);
     Ok(())

@@ -40,7 +40,7 @@ fn late_events_of_a_stopped_answer_are_dropped() {
 #[test]
 fn a_failed_question_returns_to_the_input_and_half_an_answer_stays() {
     let mut state = typed("a very long question<enter>");
-    let error = "the prompt has 3,000 tokens, the context 2,048: shorten it";
+    let error = "The prompt has 3,000 tokens, the context 2,048: shorten it";
     fails(&mut state, error);
     assert_eq!(state.input.text(), "a very long question");
     assert!(state.chat.turns().is_empty());

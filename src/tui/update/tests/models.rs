@@ -114,7 +114,7 @@ fn a_comparison_that_is_stopped_or_fails_leaves_the_first_model_in_use() {
             type_keys(&mut state, "<esc>");
         } else {
             say(&mut state, not_swapped(&other, Some("no such file")));
-            assert!(failure(&state).1.contains("no such file"));
+            assert!(failure(&state).1.contains("No such file"));
         }
         assert!(state.overlays.race.is_none() && state.models.load.is_none());
         assert_eq!(state.models.phase, Phase::Idle);
@@ -249,7 +249,7 @@ fn a_question_that_a_load_overtakes_is_answered_after_it() {
 #[test]
 fn what_cannot_be_loaded_says_why_and_the_list_stays() {
     let mut state = typed("<c-n>");
-    let why = "its tensor type is not known; take another file";
+    let why = "Its tensor type is not known; take another file";
     let refused = ModelRow { refused: Some(why.to_string()), ..row("Odd") };
     let used = ModelRow { in_use: true, ..row("Used") };
     found(&mut state, ModelPart::Target, vec![refused, used]);
@@ -307,4 +307,21 @@ fn how_far_a_load_is_does_not_cover_where_keys_go() {
     let screen = screen_of(&mut state);
     assert!(screen.contains("╭ Keys go to the conversation"), "{screen}");
     assert!(screen.contains("\n ◌ Qwen: reading · "), "{screen}");
+}
+
+#[test]
+fn an_error_begins_with_a_capital_and_a_name_with_its_own_letter() {
+    let mut state = loaded(80, 24);
+    for (error, shown) in [
+        ("cannot read a.md: it is a folder", "Cannot read a.md: it is a folder"),
+        ("a.md is not a conversation", "a.md is not a conversation"),
+        ("qwen3 needs a draft", "qwen3 needs a draft"),
+        ("γ is automatic", "γ is automatic"),
+        ("", ""),
+    ] {
+        state.complain(error);
+        assert_eq!(said(&state), shown);
+        state.fail("Not loaded", error);
+        assert_eq!(failure(&state).1, shown);
+    }
 }

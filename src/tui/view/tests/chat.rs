@@ -160,10 +160,10 @@ fn a_notice_covers_neither_keys_nor_answer() {
     assert_eq!(changed, [19], "{short:#?}");
     assert!(short[19].starts_with("╭─ ✓ theme: light ─"), "{}", short[19]);
     // Longer than the edge: rows of its own, and the answer moves up.
-    state.complain("a remedy in so many words that it needs two rows ".repeat(2));
+    state.complain("A remedy in so many words that it needs two rows ".repeat(2));
     let long = rows(&mut state);
     assert_eq!(long[23], before[23]);
-    assert!(long[17].starts_with(" ✗ a remedy") && long[16] == before[17], "{long:#?}");
+    assert!(long[17].starts_with(" ✗ A remedy") && long[16] == before[17], "{long:#?}");
 }
 
 #[test]
