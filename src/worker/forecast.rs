@@ -19,10 +19,6 @@ use crate::plan::{
 };
 use crate::settings::{Repack, Settings};
 
-/// A small model has at most 1/n of the target's weights: a larger one takes about as long to draft
-/// as the target takes to answer.
-const SMALL: u64 = 3;
-
 /// Whether a model fits the memory of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryFit {
@@ -186,29 +182,22 @@ impl Forecaster {
         needed: u64,
         draft: &ModelEntry,
     ) -> Option<DraftSize> {
-        if self.fit(needed + draft.located.bytes) == MemoryFit::TooLarge {
+        let both = self.fit(needed + draft.located.bytes);
+        if both == MemoryFit::TooLarge || !goes_with(draft, target) {
             return None;
         }
         match draft.facts.runs.as_ref()? {
             Runs::Head { config: head, fusion } => {
-                head.fits_target(config).ok()?;
                 Some(of_head(head, *fusion, config.tied_head, FOUR_BITS))
             }
             Runs::Dflash(drafter) => {
-                drafter.fits_target(config).ok()?;
                 let bytes = FOUR_BITS * drafter.weights() as f64;
                 Some(of_dflash(drafter, bytes as u64))
             }
-            Runs::Model { engine: ModelEngine::Candle, .. } => None,
             Runs::Model { config: small, pass_bytes, .. } => {
-                let same = target.facts.vocabulary.is_some()
-                    && target.facts.vocabulary == draft.facts.vocabulary;
-                let most = target.facts.parameters?;
-                let has = draft.facts.parameters?;
                 let repacks = self.growth(draft, needed + draft.located.bytes).is_some();
-                let fits = same && has <= most / SMALL && repacks;
                 let scored = SmallModel::scored(small.vocab, Setting::Auto);
-                fits.then(|| of_small(small, grown(draft, *pass_bytes), scored))
+                repacks.then(|| of_small(small, grown(draft, *pass_bytes), scored))
             }
         }
     }
@@ -222,6 +211,26 @@ impl Forecaster {
         };
         let space = SearchSpace::new(TreeOverrides::default(), draft);
         choose(&inputs, &Measured::default(), &space).expected
+    }
+}
+
+/// Whether `model` can draft for `target`: a head of its sizes, or a model of the same vocabulary
+/// that reads at most half as many bytes per token.
+pub fn goes_with(model: &ModelEntry, target: &ModelEntry) -> bool {
+    let Some(Runs::Model { config, pass_bytes: all, engine: ModelEngine::Dovetail }) =
+        &target.facts.runs
+    else {
+        return false;
+    };
+    match &model.facts.runs {
+        Some(Runs::Head { config: head, .. }) => head.fits_target(config).is_ok(),
+        Some(Runs::Dflash(drafter)) => drafter.fits_target(config).is_ok(),
+        Some(Runs::Model { engine: ModelEngine::Candle, .. }) => false,
+        Some(Runs::Model { pass_bytes, .. }) => {
+            let vocabulary = &model.facts.vocabulary;
+            vocabulary.is_some() && *vocabulary == target.facts.vocabulary && *pass_bytes <= all / 2
+        }
+        None => false,
     }
 }
 
@@ -285,7 +294,7 @@ mod tests {
         let large = scaled(&bundled(), "large", 100);
         let mut other = scaled(&bundled(), "other", 1);
         other.facts.vocabulary = None;
-        let all = [small.clone(), large.clone(), other, scaled(&bundled(), "near", 50)];
+        let all = [small.clone(), large.clone(), other, scaled(&bundled(), "near", 60)];
         let forecast = MACHINE.of(&large, &all).unwrap();
         let names: Vec<_> = forecast.drafts.iter().map(|draft| &*draft.name).collect();
         assert_eq!(names, ["small"]);
@@ -352,5 +361,15 @@ mod tests {
         model.facts.runs = None;
         assert_eq!(MACHINE.of(&model, &[]), None);
         assert_eq!(MACHINE.of(&bundled_drafts()[0], &[]), None);
+    }
+
+    #[test]
+    fn a_model_of_the_same_vocabulary_and_half_the_size_can_draft() {
+        let found = find(&ModelPlaces::default());
+        let target = &found.models[0];
+        let [head, small] = bundled_drafts();
+        assert!(goes_with(&head, target) && goes_with(&small, target));
+        assert!(!goes_with(target, target), "it has the size of the target");
+        assert!(!goes_with(target, &head), "a head cannot be a target");
     }
 }

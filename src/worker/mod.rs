@@ -23,7 +23,7 @@ mod thread;
 
 pub use backend::{Backend, Planner, PromptTokens, Prompter};
 pub use controls::{Controls, Setting, SharedControls};
-pub use forecast::{DraftForecast, Forecast, Forecaster, MemoryFit, estimate};
+pub use forecast::{DraftForecast, Forecast, Forecaster, MemoryFit, estimate, goes_with};
 pub(crate) use gate::RoundGate;
 pub use handle::{Sink, Worker};
 pub use loader::SettingsLoader;

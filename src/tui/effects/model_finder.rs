@@ -8,15 +8,16 @@ use std::sync::{Arc, OnceLock};
 
 use crate::hardware::Machine;
 use crate::library::{
-    CataloguePair, Hub, HubId, ModelEntry, ModelPlaces, PairDraft, Runs, Spec, Store,
-    bundled_drafts, catalogue, find, find_spec,
+    CataloguePair, Hub, HubId, ModelEntry, ModelPlaces, PairDraft, Spec, Store, bundled_drafts,
+    catalogue, find, find_spec,
 };
-use crate::model::ModelEngine;
 use crate::plan::Throughput;
 use crate::settings::{HeadChoice, LOOKUP};
 use crate::tui::actions::ModelPart;
 use crate::tui::models::{ModelRow, pair_models};
-use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit, ModelChoice, estimate};
+use crate::worker::{
+    DraftForecast, Forecast, Forecaster, MemoryFit, ModelChoice, estimate, goes_with,
+};
 
 /// Pairs of the catalogue that are offered: few enough to choose from.
 const OFFERED: usize = 3;
@@ -260,26 +261,6 @@ fn of_draft(forecast: &Forecast, draft: &ModelEntry) -> String {
     found.map_or_else(String::new, |known| format!("~{} tok/s", estimate(known.rate)))
 }
 
-/// Whether `model` can draft for `target`: a head of its sizes, or a model of the same vocabulary
-/// that reads at most half as many bytes per token.
-fn goes_with(model: &ModelEntry, target: &ModelEntry) -> bool {
-    let Some(Runs::Model { config, pass_bytes: all, engine: ModelEngine::Dovetail }) =
-        &target.facts.runs
-    else {
-        return false;
-    };
-    match &model.facts.runs {
-        Some(Runs::Head { config: head, .. }) => head.fits_target(config).is_ok(),
-        Some(Runs::Dflash(drafter)) => drafter.fits_target(config).is_ok(),
-        Some(Runs::Model { engine: ModelEngine::Candle, .. }) => false,
-        Some(Runs::Model { pass_bytes, .. }) => {
-            let vocabulary = &model.facts.vocabulary;
-            vocabulary.is_some() && *vocabulary == target.facts.vocabulary && *pass_bytes <= all / 2
-        }
-        None => false,
-    }
-}
-
 /// What flags call it; `None` for the bundled one.
 fn name(model: &ModelEntry) -> Option<String> {
     let spec = model.located.spec.to_string();
@@ -446,15 +427,5 @@ mod tests {
         assert!(used.len() == 1 && used[0].refused.is_some(), "{rows:?}");
         let own = DraftForecast { name: "head".into(), is_head: true, is_own: true, rate: 9.0 };
         assert_eq!(of_its_own(&own, current.clone()).models, current);
-    }
-
-    #[test]
-    fn a_model_of_the_same_vocabulary_and_half_the_size_can_draft() {
-        let found = find(&ModelPlaces::default());
-        let target = &found.models[0];
-        let [head, small] = bundled_drafts();
-        assert!(goes_with(&head, target) && goes_with(&small, target));
-        assert!(!goes_with(target, target), "it has the size of the target");
-        assert!(!goes_with(target, &head), "a head cannot be a target");
     }
 }
