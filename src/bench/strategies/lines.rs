@@ -228,7 +228,10 @@ pub fn candidate_lines(origin: &str, text: &str) -> Vec<Result<CandidateLine, St
         // Whether a setting may follow: not across a `;`.
         let mut open = false;
         for piece in segment.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
-            let error = |reason: String| format!("{origin}: `{piece}`: {reason}");
+            let error = |reason: String| match reason.contains(&format!("`{piece}`")) {
+                true => format!("{origin}: {reason}"),
+                false => format!("{origin}: `{piece}`: {reason}"),
+            };
             let is_setting = match (piece.find('='), piece.find(':')) {
                 (Some(equals), Some(colon)) => equals < colon,
                 (equals, _) => equals.is_some(),
@@ -368,6 +371,7 @@ mod tests {
             "needs a strategy before it",
         ]) {
             assert!(error.contains(words), "{error}");
+            assert!(error.matches("dovetial").count() < 2, "{error}");
         }
         assert!(errors_of("pld+overlap").contains("no variant"));
         assert!(errors_of("dovetail:k=2,k=3").contains("twice"));

@@ -51,9 +51,15 @@ pub(super) fn emit(
     Ok(())
 }
 
-/// Prints the results of a run.
-pub(super) fn print(style: &StyleArgs, results: &Results, tables: &[Table]) -> io::Result<()> {
+/// Prints the results of a run, without the notes that were `said` on the same terminal.
+pub(super) fn print(
+    style: &StyleArgs,
+    results: &Results,
+    tables: &[Table],
+    said: &[String],
+) -> io::Result<()> {
     let mut foot = results.notes.clone();
+    foot.retain(|note| !said.contains(note));
     if !results.complete {
         foot.push("Stopped early: only prompts that every strategy answered are counted.".into());
     }
@@ -111,7 +117,7 @@ pub(super) fn show(args: &ShowArgs) -> CommandResult {
         results.join(read(file)?);
     }
     let style = StyleArgs { markdown: args.markdown, json: false };
-    print(&style, &results, &bench::tables(&results))?;
+    print(&style, &results, &bench::tables(&results), &[])?;
     save(&results, args.save.as_deref())?;
     Ok(draw(&bench::charts(&results), args.svg.as_deref())?)
 }

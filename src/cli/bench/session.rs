@@ -2,6 +2,7 @@
 //! candidates needs, runs it with progress, and leaves out what cannot take part. It must not
 //! compute figures.
 
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -159,9 +160,13 @@ impl<'a> BenchSession<'a> {
         if self.results.models.target.is_empty() {
             return Err(self.nothing_ran());
         }
-        let left_out = self.left_out.iter().map(|(_, reason)| format!("left out: {reason}"));
+        let left_out = self.left_out_lines();
         self.results.notes.extend(left_out);
         Ok(self.results.clone())
+    }
+
+    fn left_out_lines(&self) -> Vec<String> {
+        self.left_out.iter().map(|(_, reason)| format!("left out: {reason}")).collect()
     }
 
     /// Why there is no result at all.
@@ -313,7 +318,9 @@ impl<'a> BenchSession<'a> {
     ) -> CommandResult {
         let saved = save(results, self.args.save.as_deref());
         let drawn = draw(charts, self.args.svg.as_deref());
-        print(&self.args.style, results, tables)?;
+        let on_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
+        let said = if on_terminal { self.left_out_lines() } else { Vec::new() };
+        print(&self.args.style, results, tables, &said)?;
         saved?;
         drawn?;
         self.conclude(results)
