@@ -296,7 +296,10 @@ fn cost_model(found: &FittedCosts) -> String {
     );
     let read = share(reached.bandwidth, limits.bandwidth);
     let (rate, whole) = (limits.bandwidth / 1e9, fit.read_ms);
-    report.row("E_m", format!("{read} of {rate:.1} GB/s; T_p = {whole:.2} ms per pass"));
+    // Memory alone cannot give more than all of it.
+    let faster = reached.bandwidth > limits.bandwidth;
+    let why = if faster { " from memory: a cache holds a part of the weights" } else { "" };
+    report.row("E_m", format!("{read} of {rate:.1} GB/s{why}; T_p = {whole:.2} ms per pass"));
     report.row("fit", format!("within {} of every measured pass", percent(*deviation)));
     report.0
 }
