@@ -17,6 +17,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Color;
 
 use super::effects::exchange::expanded;
+use crate::caught::caught;
 use crate::files::read_regular;
 
 /// Most bytes of a file.
@@ -92,9 +93,9 @@ impl Pictures {
         }
     }
 
-    /// Has all images read again: the terminal may have lost what it was sent.
+    /// Has all images read again for the next frame: the terminal may have lost what it was sent.
     pub fn forget(&mut self) {
-        *self = Self { graphics: self.graphics, ..Self::default() };
+        self.room = (0, 0);
     }
 
     /// Has an image read, if it is a file of this machine by its name.
@@ -149,7 +150,7 @@ fn is_local(path: &str) -> bool {
 impl PictureRequest {
     /// Reads the images, one after the other; `None` for each that cannot be shown.
     pub fn read(&self) -> Vec<Option<Picture>> {
-        self.paths.iter().map(|path| self.one(path)).collect()
+        self.paths.iter().map(|path| caught(|| self.one(path)).flatten()).collect()
     }
 
     fn one(&self, path: &str) -> Option<Picture> {
@@ -261,6 +262,9 @@ fn sixel(image: &RgbaImage, (columns, rows): (u16, u16)) -> String {
         let _ = write!(out, "#{colour};2;{red};{green};{blue}");
     }
     for top in (0..height).step_by(6) {
+        if top > 0 {
+            out.push('-');
+        }
         // The pixels of each colour in a band of six rows.
         let mut bands = BTreeMap::<u32, Vec<u8>>::new();
         for (x, y) in (top..height.min(top + 6)).flat_map(|y| (0..width).map(move |x| (x, y))) {
@@ -283,7 +287,6 @@ fn sixel(image: &RgbaImage, (columns, rows): (u16, u16)) -> String {
             }
             out.push('$');
         }
-        out.push('-');
     }
     out + "\x1b\\"
 }

@@ -101,7 +101,10 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
             state.display.theme = theme;
             state.say(format!("Theme: {name}"));
         }
-        Action::Redraw => state.emit(Effect::Redraw),
+        Action::Redraw => {
+            state.pictures.forget();
+            state.emit(Effect::Redraw);
+        }
         Action::Suspend => state.emit(Effect::Suspend),
         Action::Regenerate => regenerate(state),
         Action::Force(number) => force(state, usize::from(number)),
