@@ -93,6 +93,16 @@ impl Pictures {
         }
     }
 
+    /// The size of the terminal's cells may have changed, as where its font is another.
+    pub fn rescale(&mut self, cell: Option<(u16, u16)>) {
+        if let (Some(graphics), Some(cell)) = (&mut self.graphics, cell)
+            && graphics.cell != cell
+        {
+            graphics.cell = cell;
+            self.forget();
+        }
+    }
+
     /// Has all images read again for the next frame: the terminal may have lost what it was sent.
     pub fn forget(&mut self) {
         self.room = (0, 0);
@@ -229,7 +239,8 @@ const ROW_MARKS: [char; MOST_ROWS as usize] = [
     '\u{346}', '\u{34a}', '\u{34b}', '\u{34c}',
 ];
 
-/// The image for kitty's protocol, to be shown where cells stand for it. The terminal answers nothing.
+/// The image for kitty's protocol, to be shown where cells stand for it. The terminal answers
+/// nothing.
 fn kitty(image: &RgbaImage, id: u32, (columns, rows): (u16, u16)) -> Option<String> {
     /// Most bytes of a piece.
     const PIECE: usize = 4096;
@@ -391,5 +402,15 @@ mod tests {
         let picture = Picture { pixels: (1, 1), scaled: None };
         pictures.take(request, vec![Some(picture)]);
         assert_eq!(pictures.get("a.png"), None);
+        // Nor is one of another size of cells.
+        let (mut pictures, _) = self::pictures(terminal(Protocol::Kitty), &["missing.png"]);
+        pictures.rescale(Some((10, 20)));
+        pictures.fit(30, 40);
+        pictures.want("missing.png");
+        assert_eq!(pictures.request(), None);
+        pictures.rescale(Some((8, 16)));
+        pictures.fit(30, 40);
+        pictures.want("missing.png");
+        assert!(pictures.request().is_some());
     }
 }

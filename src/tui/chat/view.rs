@@ -73,7 +73,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         return;
     }
     let footers = lay_out(area.width, state, styles);
-    state.pictures.fit(columns(area.width) as u16, area.height / 2);
+    // Not by the rows of the chat, which change as one types.
+    state.pictures.fit(columns(area.width), state.display.size.1 / 3);
     let rows = all_rows(state, &footers);
     let fit = usize::from(area.height);
     state.chat.fit(rows.len(), fit);
@@ -113,13 +114,13 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
 }
 
 /// Columns of the text in a chat of `across` columns.
-fn columns(across: u16) -> usize {
-    usize::from(across.saturating_sub(before(TurnPart::Text) + 2).clamp(1, WIDEST))
+fn columns(across: u16) -> u16 {
+    across.saturating_sub(before(TurnPart::Text) + 2).clamp(1, WIDEST)
 }
 
 /// Lays every turn out for a chat of `across` columns; the rows below each.
 fn lay_out(across: u16, state: &mut ScreenState, styles: &Styles) -> Vec<Vec<Line<'static>>> {
-    let width = columns(across);
+    let width = usize::from(columns(across));
     let last = state.chat.turns().len() - 1;
     // With a message written the key sends that.
     let goes_on = state.models.phase == Phase::Idle && state.input.is_empty();

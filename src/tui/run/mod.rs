@@ -22,7 +22,7 @@ use crate::tui::models::Phase;
 use crate::tui::state::{ScreenState, StateConfig};
 use crate::tui::terminal::keys::{self, InputPause};
 use crate::tui::terminal::signals::{self, Signal};
-use crate::tui::terminal::{self, Screen, faults};
+use crate::tui::terminal::{self, Screen, faults, graphics};
 use crate::tui::update::{self, update};
 use crate::tui::view;
 use crate::worker::{Event, SharedControls, Sink, Worker};
@@ -376,7 +376,10 @@ impl App {
             Signal::Continue if self.editing => {}
             Signal::Continue => self.resume(),
             // The frame asks for the size itself: of many changes in a row only the last counts.
-            Signal::Resize => self.changed = true,
+            Signal::Resize => {
+                self.state.pictures.rescale(graphics::cell_size());
+                self.changed = true;
+            }
         }
     }
 

@@ -8,13 +8,18 @@ use crate::tui::pictures::{Graphics, Protocol};
 /// Asks for the terminal's name (XTVERSION) and its attributes (DA1), which every terminal answers
 /// last. The answer takes `limit` at most.
 pub(super) fn ask(limit: Duration) -> Option<Graphics> {
-    let size = crossterm::terminal::window_size().ok()?;
-    let cell = (size.width.checked_div(size.columns)?, size.height.checked_div(size.rows)?);
+    let cell = cell_size()?;
     crossterm::terminal::enable_raw_mode().ok()?;
     let answer = answer(limit, ends);
     let _ = crossterm::terminal::disable_raw_mode();
-    let protocol = protocol(&answer.ok()?)?;
-    (cell.0 > 0 && cell.1 > 0).then_some(Graphics { protocol, cell })
+    Some(Graphics { protocol: protocol(&answer.ok()?)?, cell })
+}
+
+/// Width and height of a cell in pixels; `None` if the terminal does not say.
+pub fn cell_size() -> Option<(u16, u16)> {
+    let size = crossterm::terminal::window_size().ok()?;
+    let cell = (size.width.checked_div(size.columns)?, size.height.checked_div(size.rows)?);
+    (cell.0 > 0 && cell.1 > 0).then_some(cell)
 }
 
 /// What the terminal answers until `ends`.
@@ -61,7 +66,8 @@ fn ends(answer: &str) -> bool {
 }
 
 /// How the terminal shows images. Several answer to kitty's protocol without its cells that stand
-/// for images, so the names of those that have them count; Konsole leaves parts of sixels on the screen.
+/// for images, so the names of those that have them count; Konsole leaves parts of sixels on the
+/// screen.
 fn protocol(answer: &str) -> Option<Protocol> {
     let name = answer.split_once("\x1bP>|").map_or("", |(_, name)| name).to_ascii_lowercase();
     if ["kitty", "ghostty"].iter().any(|known| name.starts_with(known)) {

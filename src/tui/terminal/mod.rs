@@ -3,7 +3,7 @@
 
 pub(crate) mod editor;
 pub(crate) mod faults;
-mod graphics;
+pub(crate) mod graphics;
 pub(crate) mod keys;
 mod output;
 pub(crate) mod signals;
