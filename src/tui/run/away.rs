@@ -1,7 +1,7 @@
 //! The terminal in other hands: the shell's after a stop, the user's editor's while a message is
 //! written there. Must never know what is on the screen.
 
-use super::{App, ScreenEvent};
+use super::{App, ScreenEvent, logged};
 use crate::tui::terminal::{self, editor, signals};
 
 impl App {
@@ -52,8 +52,6 @@ impl App {
         self.suspended = false;
         self.changed = true;
         self.state.pictures.forget();
-        if let Err(error) = self.screen.retake() {
-            tracing::warn!("cannot take the terminal back: {error}");
-        }
+        logged("cannot take the terminal back", self.screen.retake());
     }
 }

@@ -314,21 +314,9 @@ impl App {
                 runner.copy(&text, |text| self.screen.copy(text))?;
                 return told("Copied".to_string());
             }
-            Effect::Mouse(on) => {
-                if let Err(error) = self.screen.mouse(on) {
-                    tracing::warn!("mouse: {error}");
-                }
-            }
-            Effect::Redraw => {
-                if let Err(error) = self.screen.redraw() {
-                    tracing::warn!("clear: {error}");
-                }
-            }
-            Effect::Put(data) => {
-                if let Err(error) = self.screen.put(&data) {
-                    tracing::warn!("image: {error}");
-                }
-            }
+            Effect::Mouse(on) => logged("mouse", self.screen.mouse(on)),
+            Effect::Redraw => logged("clear", self.screen.redraw()),
+            Effect::Put(data) => logged("image", self.screen.put(&data)),
             Effect::Suspend => signals::stop_job()?,
             Effect::Quit { anyway } => match runner.unsaved() {
                 Some(why) if !anyway => return Ok(Some(ScreenEvent::NotLeft(why))),
@@ -391,6 +379,13 @@ impl App {
             // There is no receiver once the screen has ended.
             let _ = results.send(work());
         });
+    }
+}
+
+/// The terminal may be gone; then the loop ends by itself.
+fn logged(what: &str, result: io::Result<()>) {
+    if let Err(error) = result {
+        tracing::warn!("{what}: {error}");
     }
 }
 
