@@ -63,6 +63,37 @@ fn every_instruction_set_gives_the_same_bits() {
     }
 }
 
+/// A task of many tiles writes their results together.
+#[test]
+fn tasks_of_many_tiles_give_what_each_tile_gives() {
+    // Ten tiles for each of a thread's 24 tasks, and a part of one.
+    let (inputs, tiles) = (256, 240);
+    let outputs = tiles as usize * Matrix::GROUP - 3;
+    for format in [Format::Q4K, Format::Q6K, Format::Q8_0] {
+        for isa in Isa::ALL {
+            let pool = Pool::with_isa(1, isa);
+            let matrix = random_matrix(format, outputs, inputs, 13, &pool);
+            for m in [1, 5, 8, 20, 33, 70] {
+                let x = numbers(m * inputs, m as u64);
+                let together = product(&pool, &matrix, &x);
+                for tile in [0, 1, 9, 10, 119, 120, tiles - 1] {
+                    let one = matrix.of_groups(&[tile]);
+                    let alone = product(&pool, &one, &x);
+                    let at = tile as usize * Matrix::GROUP;
+                    for (r, alone) in alone.chunks(one.outputs()).enumerate() {
+                        let row = &together[r * outputs + at..][..one.outputs()];
+                        assert_eq!(
+                            bits(row),
+                            bits(alone),
+                            "{format} {isa:?} {m} rows, tile {tile}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A row with all bits set in every byte whose weights then remain finite.
 fn greatest_row(format: Format, inputs: usize, pool: &Pool) -> Vec<u8> {
     let mut row = random_row(format, inputs, 1);

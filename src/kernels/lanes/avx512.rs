@@ -30,6 +30,17 @@ fn shifted<const LEFT: i32>(x: __m512i) -> __m512i {
     }
 }
 
+/// [`Lanes::summed`]: no instruction, but one that is not moved across others of the kind.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn summed(mut sum: __m512i) -> __m512i {
+    // SAFETY: it does nothing.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(zmm_reg) sum, options(nostack, preserves_flags, nomem));
+    }
+    sum
+}
+
 // SAFETY of every block below: the type is used only under `run`, on a machine that has the
 // instructions, and the caller vouches for pointers (see the trait).
 impl Lanes for Avx512 {
@@ -295,5 +306,10 @@ impl Lanes for Avx512 {
                 options(nostack, preserves_flags, readonly)
             );
         }
+    }
+    #[inline(always)]
+    unsafe fn summed(sum: __m512i) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe { summed(sum) }
     }
 }

@@ -171,6 +171,12 @@ pub(super) trait Lanes: Copy + 'static {
     fn add_half(acc: Self::I, narrow: Self::I, half: Self::I) -> Self::I;
     /// Prefetches the cache line at `p`, which need not be readable.
     fn prefetch(p: *const u8);
+    /// A sum that comes before the next prefetch. The compiler would put all prefetches first, and
+    /// so many at once keep loads waiting.
+    #[inline(always)]
+    unsafe fn summed(sum: Self::I) -> Self::I {
+        sum
+    }
 }
 
 /// A piece of work written for any lanes. `run` and everything it calls must be inlined, so that

@@ -146,7 +146,7 @@ unsafe fn each<K: Planar>(tiles: &Tiles<'_>) {
             for (group, first) in first.into_iter().take(groups).enumerate() {
                 let cell = step.block * count + start + first;
                 let done = group * rows - first;
-                let sums = sums.0[first..].as_mut_ptr().cast();
+                let sums = sums.lines[first..].as_mut_ptr().cast();
                 // SAFETY: as below.
                 unsafe {
                     let group = RowGroup { dots: &(*dots)[group], cell, rows: done..rows };
@@ -343,9 +343,6 @@ impl<const PLANE: usize> Planar for WithMinima<PLANE> {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            if quarter == 0 {
-                prefetch.lines::<Avx512>(K_HEAD / LINE);
-            }
             for j in 2 * quarter..2 * quarter + 2 {
                 let scale = spread(weights.add(K_SCALES + LANES * j), 0);
                 let low = _mm512_and_si512(scale, _mm512_set1_epi16(7));
@@ -358,7 +355,6 @@ impl<const PLANE: usize> Planar for WithMinima<PLANE> {
                     let product = _mm512_mullo_epi16(w, high);
                     _mm512_store_si512((&raw mut (*to).high[at]).cast(), product);
                 };
-                prefetch.lines::<Avx512>((PLANE + LOW) / LINE);
                 let nibbles =
                     |i: usize| Avx512::nibbles(Avx512::load_b(lines.add(PLANE + i * LINE)));
                 let [(a, b), (c, d), (e, f), (g, h)] = std::array::from_fn(nibbles);
@@ -378,6 +374,13 @@ impl<const PLANE: usize> Planar for WithMinima<PLANE> {
                     [a, b, c, d, e, f, g, h]
                 };
                 for (at, w) in codes.into_iter().enumerate() {
+                    if match at {
+                        0 => j < K_HEAD / LINE,
+                        2 => PLANE > 0,
+                        _ => at % 2 == 1,
+                    } {
+                        prefetch.next::<Avx512>();
+                    }
                     put(at, w);
                 }
             }
@@ -422,12 +425,8 @@ impl Planar for Q6K {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            if quarter == 0 {
-                prefetch.lines::<Avx512>(K_HEAD / LINE);
-            }
             let upper = _mm512_set1_epi16(0xff00u16 as i16);
             for j in 4 * quarter..4 * quarter + 4 {
-                prefetch.lines::<Avx512>(3);
                 let sub = weights.add(K_HEAD + j / 2 * (2 * LINE + LOW));
                 let lines = sub.add(2 * LINE + j % 2 * 2 * LINE);
                 let scales = weights.add(K_SCALES + LANES * j);
@@ -435,6 +434,9 @@ impl Planar for Q6K {
                 for (at, w) in
                     Q6K::codes::<Avx512>(sub.add(j % 2 * LINE), lines).into_iter().enumerate()
                 {
+                    if at < 3 || j < K_HEAD / LINE {
+                        prefetch.next::<Avx512>();
+                    }
                     let even = _mm512_maddubs_epi16(w, even);
                     let odd = _mm512_maddubs_epi16(w, odd);
                     // 0xca chooses between the others by the first operand.

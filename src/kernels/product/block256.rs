@@ -64,7 +64,6 @@ impl<const PLANE: usize> ProductKernel for WithMinima<PLANE> {
                     sub_blocks::<L, M, PLANE, 1>(step, &mut block, j, codes, &mut prefetch);
                 }
             }
-            prefetch.lines::<L>(K_HEAD / LINE);
             let (d, minima) = Self::scales::<L>(step.weights, x_sums);
             add_block::<L, M, 4>(x_scales, sums, block, d, Some(minima));
         }
@@ -102,6 +101,9 @@ unsafe fn sub_blocks<L: Lanes, const M: usize, const PLANE: usize, const B: usiz
             dot = code_dots::<L, M, B>(None, CodeBlocks { lines, stride, x }, prefetch);
         }
         for (i, dot) in dot.into_iter().enumerate() {
+            if j + i < K_HEAD / LINE {
+                prefetch.next::<L>();
+            }
             let scale = L::load_scales(step.weights.add(K_SCALES + LANES * (j + i)));
             add_scaled::<L, M>(block, dot, scale);
         }
@@ -142,11 +144,17 @@ impl ProductKernel for Q6K {
             let x_scales = rows.scales.as_ptr().add(step.cell);
             let below = rows.starts[1].as_ptr().add(step.cell * 16);
             let mut prefetch = Prefetch::of(step);
-            prefetch.lines::<L>(K_HEAD / LINE);
+            // With few sums, or sums in assembly, nothing lies between prefetches anyway.
+            let at_once = const { L::NARROW || M == 1 };
+            if at_once {
+                prefetch.lines::<L>(K_HEAD / LINE);
+            }
             let mut block = [L::splat_i(0); M];
             for j in 0..16 {
                 let sub = step.weights.add(K_HEAD + j / 2 * (2 * LINE + LOW));
-                prefetch.lines::<L>(3);
+                if at_once {
+                    prefetch.lines::<L>(3);
+                }
                 let plane = sub.add(j % 2 * LINE);
                 let lines = sub.add(2 * LINE + j % 2 * 2 * LINE);
                 let w = Q6K::codes::<L>(plane, lines);
@@ -161,6 +169,9 @@ impl ProductKernel for Q6K {
                 } else {
                     let mut dot = starts::<L, M>(below.add(j), 16);
                     for (i, w) in w.into_iter().enumerate() {
+                        if !at_once && (i < 3 || j < K_HEAD / LINE) {
+                            prefetch.next::<L>();
+                        }
                         narrow_dots::<L, M>(&mut dot, w, x.add(4 * i));
                     }
                     add_scaled::<L, M>(&mut block, dot, scale);
@@ -255,11 +266,12 @@ impl ProductKernel for Q2K {
             }
             let mut block = [L::splat_i(0); M];
             for i in 0..8 {
-                prefetch.lines::<L>(2);
                 let lines = step.weights.add(Q2_HEAD + 2 * i * LINE);
                 let (first, second) = L::halves(scales.pairs::<L>(i));
                 let x = codes.add(32 * i);
+                prefetch.next::<L>();
                 add_run::<L, M>(&mut block, None, two_bits::<L>(lines), x, first);
+                prefetch.next::<L>();
                 let w = two_bits::<L>(lines.add(LINE));
                 add_run::<L, M>(&mut block, None, w, x.add(16), second);
             }
@@ -299,7 +311,6 @@ impl ProductKernel for Q3K {
             let mut block = [L::splat_i(0); M];
             for i in 0..8 {
                 let lines = step.weights.add(Q3_HEAD + i * 3 * LINE);
-                prefetch.lines::<L>(3);
                 let a = L::load_b(lines);
                 let b = L::load_b(lines.add(LINE));
                 let c = L::load_b(lines.add(2 * LINE));
@@ -307,7 +318,9 @@ impl ProductKernel for Q3K {
                 let (first, second) = L::halves(L::pairs_less(scales.pairs::<L>(i), 32));
                 let fourth = L::with_bits::<-4>(L::bits::<-6>(a, 3), c, 4);
                 let w = [L::bits::<0>(a, 7), L::bits::<-3>(a, 7), L::bits::<0>(b, 7), fourth];
+                prefetch.lines::<L>(2);
                 add_run::<L, M>(&mut block, Some(below.add(2 * i)), w, x, first);
+                prefetch.next::<L>();
                 let fourth = L::with_bits::<-5>(L::bits::<-6>(b, 3), c, 4);
                 let w = [L::bits::<-3>(b, 7), L::bits::<0>(c, 7), L::bits::<-3>(c, 7), fourth];
                 add_run::<L, M>(&mut block, Some(below.add(2 * i + 1)), w, x.add(16), second);

@@ -174,18 +174,24 @@ struct ProductStep<'a> {
     stride: usize,
 }
 
-/// The sums of a part, one line per row. Rows beyond the part's length are never written: most
-/// parts are short, and clearing all lines would take much of a short task's time.
+/// The sums of a part, one line per row, and behind them the results of the tiles before, which are
+/// written together: fetching lines of the product after every tile would hold up the weights.
+/// Rows beyond the part's length are never cleared: most parts are short, and clearing all lines
+/// would take much of a short task's time.
 #[repr(align(64))]
-struct ProductSums([MaybeUninit<[f32; LANES]>; PART]);
+struct ProductSums {
+    lines: [MaybeUninit<[f32; LANES]>; PART],
+    /// How many tiles have results here.
+    held: usize,
+}
 
 impl ProductSums {
-    const UNWRITTEN: Self = Self([const { MaybeUninit::uninit() }; PART]);
+    const UNWRITTEN: Self = Self { lines: [const { MaybeUninit::uninit() }; PART], held: 0 };
 
     /// Clears the sums of `part` rows.
     #[inline(always)]
     fn clear<L: Lanes>(&mut self, part: usize) {
-        for sum in &mut self.0[..part] {
+        for sum in &mut self.lines[..part] {
             // SAFETY: a sum has a vector's lanes.
             unsafe { L::store(sum.as_mut_ptr().cast(), L::splat(0.0)) };
         }
@@ -205,13 +211,16 @@ impl Tiles<'_> {
             let part = PART.min(self.rows.count() - start);
             for t in self.tiles.clone() {
                 // SAFETY: this function's own contract; `part` rows from `start` exist.
-                unsafe { self.tile::<L, K>(&layout, t, start, part, &mut sums, &mut room) };
+                unsafe {
+                    self.tile::<L, K>(&layout, t, start, part, &mut sums, &mut room);
+                    self.store::<L>(&mut sums, t, start, part);
+                }
             }
             start += part;
         }
     }
 
-    /// Computes one tile with `part` rows from `start`.
+    /// Computes the sums of one tile with `part` rows from `start`.
     ///
     /// # Safety
     /// As `each`.
@@ -250,45 +259,60 @@ impl Tiles<'_> {
                     prefetch: prefetch.wrapping_add(superblock * group / groups),
                     stride,
                 };
-                let sums = sums.0[row..row + m].as_mut_ptr().cast();
+                let sums = sums.lines[row..row + m].as_mut_ptr().cast();
                 // SAFETY: `m` rows from `start + row` exist, and `sums` holds as many.
                 unsafe { block_of::<L, K>(m, &step, sums) };
                 row += m;
             }
         }
-        // SAFETY: this function's own contract; all sums of the part are written.
-        unsafe { self.store::<L>(sums, t, start, part) };
     }
 
-    /// Writes the sums of `part` rows from `start` on to the results of tile `t`.
+    /// Takes the sums of `part` rows from `start` on as the results of tile `t`, and writes all
+    /// results if there is no room for another tile's, or no other tile.
     ///
     /// # Safety
-    /// As `each`; these sums are written.
+    /// As `each`; these sums are written. Tiles come in order.
     #[inline(always)]
     unsafe fn store<L: Lanes>(&self, sums: &mut ProductSums, t: usize, start: usize, part: usize) {
         let scale = self.matrix.scale();
         if scale != 1.0 {
-            for sum in &mut sums.0[..part] {
+            for sum in &mut sums.lines[..part] {
                 // SAFETY: the caller's promise.
                 for sum in unsafe { sum.assume_init_mut() } {
                     *sum *= scale;
                 }
             }
         }
+        let last = t + 1 == self.tiles.end;
+        let room = PART / part - 1;
+        // Where the results of a row begin.
+        let first = |r: usize| if room > 1 { part + r * room } else { r };
+        if room > 1 {
+            for r in 0..part {
+                sums.lines[first(r) + sums.held] = sums.lines[r];
+            }
+        }
+        sums.held += 1;
+        if sums.held < room && !last {
+            return;
+        }
         let outputs = self.matrix.outputs();
-        let lanes = LANES.min(outputs - t * LANES);
-        for (r, sum) in sums.0[..part].iter().enumerate() {
-            // SAFETY: row start + r and the columns of tile t are within [rows, outputs] and belong
-            // to us alone.
-            unsafe {
-                let y = self.y.add((start + r) * outputs + t * LANES);
-                if lanes == LANES {
-                    L::store(y, L::load(sum.as_ptr().cast()));
-                } else {
-                    std::ptr::copy_nonoverlapping(sum.as_ptr().cast(), y, lanes);
+        for r in 0..part {
+            for (t, result) in (t + 1 - sums.held..).zip(&sums.lines[first(r)..][..sums.held]) {
+                let lanes = LANES.min(outputs - t * LANES);
+                // SAFETY: row start + r and the columns of tile t are within [rows, outputs] and
+                // belong to us alone; its result was written above.
+                unsafe {
+                    let y = self.y.add((start + r) * outputs + t * LANES);
+                    if lanes == LANES {
+                        L::store(y, L::load(result.as_ptr().cast()));
+                    } else {
+                        std::ptr::copy_nonoverlapping(result.as_ptr().cast(), y, lanes);
+                    }
                 }
             }
         }
+        sums.held = 0;
     }
 }
 

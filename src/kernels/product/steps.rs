@@ -55,6 +55,25 @@ impl Prefetch {
         self.at = self.at.wrapping_add(self.stride);
     }
 
+    /// The next `lines` lines, after these sums.
+    ///
+    /// # Safety
+    /// As for any operation on lanes.
+    #[inline(always)]
+    pub(super) unsafe fn after_sums<L: Lanes, const B: usize, const M: usize>(
+        &mut self,
+        lines: usize,
+        sums: &mut [[L::I; M]; B],
+    ) {
+        for sums in sums {
+            for sum in sums {
+                // SAFETY: the caller's promise.
+                *sum = unsafe { L::summed(*sum) };
+            }
+        }
+        self.lines::<L>(lines);
+    }
+
     /// The next `lines` lines.
     #[inline(always)]
     pub(super) fn lines<L: Lanes>(&mut self, lines: usize) {
@@ -164,19 +183,13 @@ impl CodeBlocks {
     /// # Safety
     /// The lines are readable.
     #[inline(always)]
-    unsafe fn nibbles<L: Lanes, const B: usize>(
-        &self,
-        at: usize,
-        prefetch: &mut Prefetch,
-    ) -> ([L::B; B], [L::B; B]) {
+    unsafe fn nibbles<L: Lanes, const B: usize>(&self, at: usize) -> ([L::B; B], [L::B; B]) {
         // SAFETY: the caller's promise.
         unsafe {
-            prefetch.next::<L>();
             let first = L::nibbles(L::load_b(self.lines.add(at)));
             let mut low = [first.0; B];
             let mut high = [first.1; B];
             for i in 1..B {
-                prefetch.next::<L>();
                 (low[i], high[i]) = L::nibbles(L::load_b(self.lines.add(i * self.stride + at)));
             }
             (low, high)
@@ -217,9 +230,11 @@ impl CodeBlocks {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            let (low, high) = self.nibbles::<L, B>(line * LINE, prefetch);
+            let (low, high) = self.nibbles::<L, B>(line * LINE);
             self.dots::<L, M, B>(dot, low, line * 8);
+            prefetch.after_sums::<L, B, M>(1, dot);
             self.dots::<L, M, B>(dot, high, line * 8 + 4);
+            prefetch.after_sums::<L, B, M>(B - 1, dot);
         }
     }
 
@@ -270,11 +285,13 @@ pub(super) unsafe fn code_dots<L: Lanes, const M: usize, const B: usize>(
             return dot;
         }
         // The compiler does not unroll a loop of assembly, and a zero would be added.
-        let (low, high) = blocks.nibbles::<L, B>(0, prefetch);
+        let (low, high) = blocks.nibbles::<L, B>(0);
+        prefetch.next::<L>();
         match start {
             Some(_) => blocks.dots::<L, M, B>(&mut dot, low, 0),
             None => dot = blocks.first::<L, M, B>(low),
         }
+        prefetch.lines::<L>(B - 1);
         blocks.dots::<L, M, B>(&mut dot, high, 4);
         blocks.line_dots::<L, M, B>(&mut dot, 1, prefetch);
         blocks.line_dots::<L, M, B>(&mut dot, 2, prefetch);
@@ -302,8 +319,8 @@ pub(super) unsafe fn fifth_dots<L: Lanes, const M: usize, const HALF: usize>(
         let lines = lines.add(LINE * (1 + 2 * HALF));
         let x = x.add(16 * HALF);
         if const { HALF == 0 } {
-            prefetch.next::<L>();
             fifth_bits::<L, M, 4, 3>(dot, plane, lines, x, prefetch);
+            prefetch.next::<L>();
             fifth_bits::<L, M, 2, 1>(dot, plane, lines.add(LINE), x.add(8), prefetch);
         } else {
             fifth_bits::<L, M, 0, -1>(dot, plane, lines, x, prefetch);
@@ -327,9 +344,9 @@ unsafe fn fifth_bits<L: Lanes, const M: usize, const LOW: i32, const HIGH: i32>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        prefetch.next::<L>();
         let (low, high) = L::nibbles(L::load_b(line));
         narrow_dots::<L, M>(dot, L::with_bits::<LOW>(low, plane, 0x10), x);
+        prefetch.next::<L>();
         narrow_dots::<L, M>(dot, L::with_bits::<HIGH>(high, plane, 0x10), x.add(4));
     }
 }
