@@ -24,7 +24,7 @@ pub struct RoundOptions {
     /// T_V, for cutting the drafted tree to the nodes that pay off by their probabilities; `None`
     /// if all nodes are verified.
     pub verify_times: Option<VerifyTimes>,
-    /// The path probability below which a chain is not drafted further.
+    /// The path probability below which nothing is drafted further.
     pub least_pass: f64,
     /// c of DuoDecoding, for the record.
     pub duo_c: Option<f64>,

@@ -118,7 +118,7 @@ impl Generation<'_> {
         // The bonus token is one of the remaining tokens, so the accepted length is at most one
         // less.
         let left = self.answer.max_tokens - self.summary.tokens - 1;
-        let asked = budget;
+        let mut asked = budget;
         budget.shape.gamma = budget.shape.gamma.min(room);
         if !options.speculate || budget.shape.gamma <= 1 || left == 0 {
             return None;
@@ -135,11 +135,16 @@ impl Generation<'_> {
             Some(times) if drafter == options.drafter => times.least_path(),
             _ => 0.0,
         };
-        let least_pass = if drafter == options.drafter { options.least_pass } else { 0.0 };
+        let arm = options.arm.filter(|arm| arm.drafter == drafter);
+        let least_pass = arm.map_or(options.least_pass, |arm| arm.least_pass);
         let request = DraftRequest { root, budget, coupling, least_path, least_pass };
         let drafting = &mut self.engine.drafting;
         let tree = drafting.propose(drafter, &self.engine.text, &request, vocab);
         let was_ahead = drafting.drafter(drafter).is_some_and(Drafter::was_drafted_ahead);
+        if least_pass > 0.0 && tree.len() > 1 {
+            // It may have ended earlier.
+            asked.shape.depth = tree.height() - 1;
+        }
         let by = DraftedBy { drafter, budget: asked, schedule, request, was_ahead };
         Some(Drafted { tree, by: Some(by), model: None })
     }

@@ -19,6 +19,8 @@ pub struct Arm {
     pub rate: f64,
     /// T_V, for computing what trees promise.
     pub verify_times: VerifyTimes,
+    /// The path probability below which its tree is not drafted further.
+    pub least_pass: f64,
     /// Whether its tree is cut to the nodes that pay off by their probabilities.
     pub cut: bool,
 }

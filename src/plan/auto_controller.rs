@@ -264,8 +264,15 @@ impl Controller for AutoController {
         if cut {
             budget.shape.gamma = (DRAFTED_FOR_ONE * budget.shape.gamma).min(MOST_DRAFTED);
         }
-        let schedule = Schedule::Alternate;
-        Some(Arm { drafter: arm.drafter, budget, schedule, rate, verify_times, cut })
+        Some(Arm {
+            drafter: arm.drafter,
+            budget,
+            schedule: Schedule::Alternate,
+            rate,
+            verify_times,
+            least_pass: if cut { arm.tree.least_pass() } else { 0.0 },
+            cut,
+        })
     }
 
     fn begin_answer(&mut self, context: usize, reused: usize) {

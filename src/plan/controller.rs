@@ -102,8 +102,8 @@ pub trait Controller: Debug + Send {
         None
     }
 
-    /// The path probability below which a chain is not drafted further, because the pass takes
-    /// longer than it would save.
+    /// The path probability below which nothing is drafted further, because a pass takes longer
+    /// than it would save.
     fn least_pass(&self) -> f64 {
         0.0
     }

@@ -97,12 +97,7 @@ impl TreeController {
         if let Some(ms) = round.draft_ms
             && (nodes > 1 || round.budget.shape.gamma <= 1)
         {
-            let mut shape = round.budget.shape;
-            if shape.width == 1 && nodes > 1 {
-                // It may have ended earlier.
-                shape.depth = round.tree.height() - 1;
-            }
-            self.costs.learn_draft(&shape, round.budget.blocks, ms);
+            self.costs.learn_draft(&round.budget.shape, round.budget.blocks, ms);
         }
         if nodes > 1 {
             self.history.note(&round.budget, round.tree, round.accepted);
@@ -143,12 +138,13 @@ impl Controller for TreeController {
         }
     }
 
-    /// A pass after a path must be expected to give as many tokens as rounds like these give in its
-    /// time. A tree's levels were weighed when its depth was chosen.
+    /// A pass after these paths must be expected to give as many tokens as rounds like these give
+    /// in its time. A tree whose size or depth is given, as by a paper, is drafted as a whole.
     fn least_pass(&self) -> f64 {
         let Budget { shape, blocks, .. } = self.current;
-        let is_chain = shape.width == 1;
-        let Some(level) = self.costs.level.as_ref().filter(|level| is_chain && !level.whole) else {
+        let TreeOverrides { gamma, depth, .. } = self.space.overrides;
+        let whole = shape.width > 1 && (gamma.is_fixed() || depth.is_fixed());
+        let Some(level) = self.costs.level.as_ref().filter(|level| !whole && !level.whole) else {
             return 0.0;
         };
         let expected = rate(&self.costs, &self.current, self.history.omega()(&self.current));

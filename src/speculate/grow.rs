@@ -120,9 +120,11 @@ impl Growth {
         if self.levels == 0 { &[] } else { &self.beam }
     }
 
-    /// How many rows of the beam are expected to be accepted.
-    pub fn beam_path(&self) -> f64 {
-        self.members.iter().map(|member| f64::from(member.score).exp()).sum()
+    /// Whether there is a next draft forward, of which at least `least_pass` rows are expected to
+    /// be accepted.
+    pub fn pays(&self, least_pass: f64) -> bool {
+        let accepted: f64 = self.members.iter().map(|member| f64::from(member.score).exp()).sum();
+        !self.beam().is_empty() && accepted >= least_pass
     }
 
     /// Takes the candidates of each row of [`Self::beam`], in the form that [`Self::new`] takes,

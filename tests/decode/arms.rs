@@ -54,6 +54,7 @@ fn round_options(choice: &Choice, base: RoundOptions, times: VerifyTimes) -> Rou
         budget: Budget::new(others, 2),
         schedule,
         rate,
+        least_pass: 0.0,
         verify_times: times,
         cut,
     };
@@ -161,6 +162,7 @@ fn a_models_tree_and_the_contexts_are_one() {
             schedule,
             rate: f64::INFINITY,
             verify_times: verify_times(),
+            least_pass: 0.0,
             cut: false,
         }),
         ..base

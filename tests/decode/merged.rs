@@ -40,6 +40,7 @@ fn heads_and_small_models_with_the_context_give_plain_text_and_more_tokens_a_rou
                         schedule: Schedule::Alternate,
                         rate: f64::INFINITY,
                         verify_times: verify_times(),
+                        least_pass: 0.0,
                         cut: false,
                     };
                     let options = RoundOptions {

@@ -121,6 +121,7 @@ fn arm(round: usize) -> Arm {
         schedule: if round % 4 < 2 { Schedule::Overlap } else { Schedule::Alternate },
         rate: if round % 3 == 2 { 0.0 } else { f64::INFINITY },
         verify_times: verify_times(),
+        least_pass: if round % 8 < 4 { 0.3 } else { 0.0 },
         cut: round % 8 < 4,
     }
 }

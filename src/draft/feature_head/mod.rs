@@ -222,7 +222,7 @@ impl FeatureHead {
                 GrowingTree::new(request.growth(self.scratch.children(None)), None)
             }
         };
-        while !growing.growth.beam().is_empty() {
+        while growing.growth.pays(request.least_pass) {
             self.advance(&mut growing, request, 0)?;
         }
         Ok(growing.growth.finish(request.root))

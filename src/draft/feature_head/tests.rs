@@ -115,6 +115,18 @@ fn only_what_is_lacking_is_run_and_only_when_asked() {
 }
 
 #[test]
+fn no_level_follows_paths_that_are_too_unlikely() {
+    let (mut head, _) = head(1, false);
+    observe(&mut head, 1..6);
+    let budget = Budget::new(Shape { gamma: 9, width: 1, depth: 6 }, 1);
+    // Each token has the probability e^-0.1: after two of them 0.82, after three 0.74.
+    for (least_pass, levels) in [(0.0, 7), (0.7, 4), (0.8, 3), (1.0, 1)] {
+        let request = DraftRequest { least_pass, ..DraftRequest::new(5, budget) };
+        assert_eq!(head.propose(&[], &request).unwrap().height(), levels, "{least_pass}");
+    }
+}
+
+#[test]
 fn a_long_prefill_runs_in_chunks() {
     let (mut head, passes) = head(1, false);
     observe(&mut head, 0..600);

@@ -86,8 +86,7 @@ impl SmallModel {
     ) -> Result<Growth, DraftError> {
         let mut growth = request.growth(self.state.after(base));
         let mut grown = RowMap::behind(base);
-        let pays = |growth: &Growth| growth.beam_path() >= request.least_pass;
-        while !growth.beam().is_empty() && pays(&growth) && !is_set(stop) {
+        while growth.pays(request.least_pass) && !is_set(stop) {
             let candidates = self.state.step(&mut grown, growth.beam())?;
             growth.expand(&candidates);
         }

@@ -194,6 +194,23 @@ fn show_never_drops_the_tree() {
 }
 
 #[test]
+fn only_trees_of_a_size_and_depth_of_its_own_may_end_early() {
+    let world = World { state: 1, sure: 0.7, verify: |_| 30.0, level_ms: 1.5 };
+    let least_pass = |values| {
+        let mut controller = started(Prefer::Show, &world).controller;
+        let width = controller.budget(&held(values)).shape.width;
+        (width, controller.least_pass())
+    };
+    let (width, least) = least_pass([None; 4]);
+    // A level of 1.5 ms, against two to seven tokens in a round of some 40 ms.
+    assert!(width > 1 && (0.05..0.4).contains(&least), "{width}, {least}");
+    assert_eq!(least_pass([Some(16), None, Some(4), None]).1, 0.0);
+    assert_eq!(least_pass([None, None, Some(4), Some(5)]).1, 0.0);
+    let (width, least) = least_pass([Some(6), None, Some(1), None]);
+    assert!(width == 1 && least > 0.0, "a chain of a fixed length may: {least}");
+}
+
+#[test]
 fn one_run_with_a_large_tree_predicts_all_smaller_ones() {
     let mut world = World { state: 99, sure: 0.7, verify: |_| 1.0, level_ms: 1.0 };
     let wide = Shape { gamma: 48, width: 4, depth: 6 };
