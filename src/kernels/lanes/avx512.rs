@@ -307,6 +307,7 @@ impl Lanes for Avx512 {
             );
         }
     }
+
     #[inline(always)]
     unsafe fn summed(sum: __m512i) -> __m512i {
         // SAFETY: see the impl.

@@ -434,7 +434,7 @@ impl Planar for Q6K {
                 for (at, w) in
                     Q6K::codes::<Avx512>(sub.add(j % 2 * LINE), lines).into_iter().enumerate()
                 {
-                    if at < 3 || j < K_HEAD / LINE {
+                    if Self::is_prefetched(j, at) {
                         prefetch.next::<Avx512>();
                     }
                     let even = _mm512_maddubs_epi16(w, even);

@@ -111,6 +111,13 @@ unsafe fn sub_blocks<L: Lanes, const M: usize, const PLANE: usize, const B: usiz
 }
 
 impl Q6K {
+    /// Whether a line is prefetched with the `i`-th four of the 16 columns of run `j`: three with
+    /// each run, and those of the head with the first runs.
+    #[inline(always)]
+    pub(super) fn is_prefetched(j: usize, i: usize) -> bool {
+        i < 3 || j < K_HEAD / LINE
+    }
+
     /// The codes of 16 columns: two lines of low bits, and the plane of their high bits.
     ///
     /// # Safety
@@ -169,7 +176,7 @@ impl ProductKernel for Q6K {
                 } else {
                     let mut dot = starts::<L, M>(below.add(j), 16);
                     for (i, w) in w.into_iter().enumerate() {
-                        if !at_once && (i < 3 || j < K_HEAD / LINE) {
+                        if !at_once && Self::is_prefetched(j, i) {
                             prefetch.next::<L>();
                         }
                         narrow_dots::<L, M>(&mut dot, w, x.add(4 * i));

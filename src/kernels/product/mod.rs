@@ -174,7 +174,7 @@ struct ProductStep<'a> {
     stride: usize,
 }
 
-/// The sums of a part, one line per row, and behind them the results of the tiles before, which are
+/// The sums of a part, one line per row, and after them the results of earlier tiles, which are
 /// written together: fetching lines of the product after every tile would hold up the weights.
 /// Rows beyond the part's length are never cleared: most parts are short, and clearing all lines
 /// would take much of a short task's time.

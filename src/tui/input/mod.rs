@@ -226,7 +226,7 @@ impl Input {
             let lines = text.lines().count();
             self.fold(&format!("{lines} lines"), text);
         } else {
-            // The field draws no control characters, and what nobody sees nobody can delete.
+            // The field draws no control characters, and a user cannot delete what is not drawn.
             self.edit(|area| area.insert_str(printable(&text)));
         }
     }
