@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use memmap2::Mmap;
 
-use super::LibraryError;
+use super::{LibraryError, Result};
 use crate::files::{Open, checksum, open_regular};
 
 /// A file's bytes, at any alignment, with its name for errors.
@@ -27,7 +27,7 @@ enum Data {
 
 impl Blob {
     /// Maps a file. Nothing of it is read yet.
-    pub(crate) fn open(path: &Path) -> Result<Self, LibraryError> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let failed = |source| LibraryError::io(path, source);
         let file = open_regular(path, Open::Read).map_err(failed)?;
         // SAFETY: the map is only read. If another program shortens the file meanwhile, reading

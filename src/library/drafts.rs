@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::folder::{Folder, json};
 use super::hf_names::NamedTensors;
-use super::hub::{DownloadProgress, Hub};
+use super::hub::{Downloading, Hub};
 use super::open::FETCH_ALL;
 use super::pickle::PickledTensors;
 use super::published_dflash::open_published;
 use super::safetensors::Tensors;
-use super::{LibraryError, Spec, TargetFiles, bundled, gguf};
+use super::{LibraryError, Result, Spec, TargetFiles, bundled, gguf};
 use crate::kernels::Format;
 use crate::model::head::{AssistantConfig, FusionKind, HeadConfig, TensorSource, stored_as};
 use crate::model::{Config, ConfigError, DflashConfig, WeightSource, weights};
@@ -72,10 +72,7 @@ pub enum DraftFiles {
 ///
 /// # Errors
 /// [`LibraryError`] with the file, the value and what to do.
-pub fn open_draft(
-    spec: &Spec,
-    report: &mut dyn FnMut(&DownloadProgress),
-) -> Result<DraftFiles, LibraryError> {
+pub fn open_draft(spec: &Spec, report: Downloading<'_>) -> Result<DraftFiles> {
     let (folder, name) = match spec {
         Spec::Gguf(path) => {
             if let Some(files) = gguf::open_dflash(path)? {
@@ -102,10 +99,7 @@ pub fn open_draft(
 ///
 /// # Errors
 /// [`LibraryError`] with the file, the value and what to do.
-pub fn open_head(
-    spec: &Spec,
-    report: &mut dyn FnMut(&DownloadProgress),
-) -> Result<HeadFiles, LibraryError> {
+pub fn open_head(spec: &Spec, report: Downloading<'_>) -> Result<HeadFiles> {
     match open_draft(spec, report)? {
         DraftFiles::Head(files) => Ok(files),
         DraftFiles::Dflash(files) => {
@@ -133,12 +127,12 @@ fn no_head_in_gguf(path: &Path) -> LibraryError {
 ///
 /// # Errors
 /// [`LibraryError::Misfit`] with the figures of both.
-pub fn check_fit(target: &Config, head: &HeadFiles) -> Result<(), LibraryError> {
+pub fn check_fit(target: &Config, head: &HeadFiles) -> Result<()> {
     let misfit = |source| LibraryError::Misfit { origin: head.name.clone(), source };
     head.config.fits_target(target).map_err(misfit)
 }
 
-pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
+pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles> {
     let file = folder.need("config.json", FETCH_ALL)?;
     let settings = json(&file)?;
     let tensors: Box<dyn TensorSource + Send> = match Tensors::open(folder)? {

@@ -10,6 +10,9 @@ use crate::chat::TemplateError;
 use crate::model::ConfigError;
 use crate::model::head::Misfit;
 
+/// What comes of opening a model.
+pub(super) type Result<T, E = LibraryError> = std::result::Result<T, E>;
+
 /// Why a model could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {

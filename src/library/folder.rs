@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::LibraryError;
 use super::blob::Blob;
+use super::{LibraryError, Result};
 
 /// Location of the files.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl Folder {
     }
 
     /// A file, if it exists.
-    pub(super) fn blob(&self, file: &str) -> Result<Option<Blob>, LibraryError> {
+    pub(super) fn blob(&self, file: &str) -> Result<Option<Blob>> {
         match self {
             Self::Disk(folder) => {
                 let path = folder.join(file);
@@ -49,18 +49,18 @@ impl Folder {
     }
 
     /// A file that is required; `remedy` says where to get it.
-    pub(super) fn need(&self, file: &str, remedy: &str) -> Result<Blob, LibraryError> {
+    pub(super) fn need(&self, file: &str, remedy: &str) -> Result<Blob> {
         self.blob(file)?.ok_or_else(|| LibraryError::missing(self.name(), file, remedy))
     }
 
     /// A JSON file, if it exists.
-    pub(super) fn json(&self, file: &str) -> Result<Option<Value>, LibraryError> {
+    pub(super) fn json(&self, file: &str) -> Result<Option<Value>> {
         self.blob(file)?.map(|blob| json(&blob)).transpose()
     }
 }
 
 /// The JSON in a file.
-pub(super) fn json(blob: &Blob) -> Result<Value, LibraryError> {
+pub(super) fn json(blob: &Blob) -> Result<Value> {
     let read = serde_json::from_slice(blob).or_else(|error| match std::str::from_utf8(blob) {
         Ok(text) => serde_json::from_str(&without_infinities(text)),
         Err(_) => Err(error),

@@ -31,6 +31,7 @@ mod titles;
 mod tokenizer;
 mod transposed;
 
+use error::Result;
 use sizes::Weight;
 
 pub(crate) use blob::Blob;
@@ -39,7 +40,9 @@ pub use datastore::{Datastore, text_tokens};
 pub use drafts::{DflashFiles, DraftFiles, HeadFiles, check_fit, open_draft, open_head};
 pub use error::LibraryError;
 pub use fingerprint::{TargetDifference, TargetFingerprint};
-pub use hub::{DownloadProgress, Hub, HubError, HubId, Patience, PinnedFile, PinnedFiles};
+pub use hub::{
+    DownloadProgress, Downloading, Hub, HubError, HubId, Patience, PinnedFile, PinnedFiles,
+};
 pub use ngrams::{
     NGRAMS_END, NgramFile, NgramHeader, NgramOwner, find_ngrams, ngrams_folder, open_ngrams,
     write_ngrams,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::blob::Blob;
-use super::{LibraryError, TargetFiles, bundled};
+use super::{LibraryError, Result, TargetFiles, bundled};
 use crate::files::{Access, atomic_write, paths_in, user_dirs};
 use crate::speculate::ngrams::{KEPT, NgramTable};
 
@@ -105,7 +105,7 @@ pub fn write_ngrams(
 ///
 /// # Errors
 /// [`LibraryError`] if it cannot be read, is damaged, or was made for another model.
-pub fn open_ngrams(path: &Path, target: &TargetFiles) -> Result<NgramFile, LibraryError> {
+pub fn open_ngrams(path: &Path, target: &TargetFiles) -> Result<NgramFile> {
     let blob = Blob::open(path)?;
     let header = header(&blob)?;
     if !fits(&header, target) {
@@ -152,7 +152,7 @@ fn fits(header: &NgramHeader, target: &TargetFiles) -> bool {
         && *tokenizer == target.tokenizer.vocabulary_hash()
 }
 
-fn header(blob: &Blob) -> Result<NgramHeader, LibraryError> {
+fn header(blob: &Blob) -> Result<NgramHeader> {
     let damaged = |problem: String| LibraryError::damaged(blob.name(), "the first line", problem);
     let start = &blob[..blob.len().min(LONGEST_HEADER)];
     let end = start.iter().position(|&byte| byte == b'\n');
@@ -167,7 +167,7 @@ fn header(blob: &Blob) -> Result<NgramHeader, LibraryError> {
     Ok(header)
 }
 
-fn read(blob: &Blob, header: NgramHeader) -> Result<NgramFile, LibraryError> {
+fn read(blob: &Blob, header: NgramHeader) -> Result<NgramFile> {
     let damaged = |place: &str, problem: String| LibraryError::damaged(blob.name(), place, problem);
     let first = blob.iter().position(|&byte| byte == b'\n').map_or(0, |end| end + 1);
     let rest = &blob[first..];

@@ -5,11 +5,13 @@ use serde_json::Value;
 
 use super::folder::{Folder, json};
 use super::hf_names::NamedTensors;
-use super::hub::{DownloadProgress, Hub};
+use super::hub::{Downloading, Hub};
 use super::safetensors::Tensors;
 use super::target::{check_vocabulary, detail, end_tokens};
 use super::titles::{HeaderName, title, with_size};
-use super::{LibraryError, Recommended, Spec, TargetFiles, Tokenizer, bundled, gguf, sizes};
+use super::{
+    LibraryError, Recommended, Result, Spec, TargetFiles, Tokenizer, bundled, gguf, sizes,
+};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::head::{HeadConfig, MTP, MtpConfig};
 use crate::model::{CandleFiles, Config, ModelEngine, PieceKind, SharedVocabulary, WeightSource};
@@ -21,10 +23,7 @@ pub(super) const FETCH_ALL: &str = "download all files of the model into this fo
 ///
 /// # Errors
 /// [`LibraryError`] with the file, the value and what to do.
-pub fn open_target(
-    spec: &Spec,
-    report: &mut dyn FnMut(&DownloadProgress),
-) -> Result<TargetFiles, LibraryError> {
+pub fn open_target(spec: &Spec, report: Downloading<'_>) -> Result<TargetFiles> {
     match spec {
         Spec::Bundled => target_in(&bundled::TARGET, "dovetail-demo"),
         Spec::Folder(path) => {
@@ -49,10 +48,7 @@ pub fn open_target(
 ///
 /// # Errors
 /// [`LibraryError`] with the file, the value and what to do.
-pub fn open_small(
-    spec: &Spec,
-    report: &mut dyn FnMut(&DownloadProgress),
-) -> Result<TargetFiles, LibraryError> {
+pub fn open_small(spec: &Spec, report: Downloading<'_>) -> Result<TargetFiles> {
     let small = match spec {
         Spec::Bundled => target_in(&bundled::SMALL, "dovetail-small")?,
         other => open_target(other, report)?,
@@ -72,10 +68,7 @@ pub fn open_small(
 ///
 /// # Errors
 /// [`LibraryError::Unusable`] if no text of the small model can be proposed.
-pub fn shared_vocabulary(
-    target: &TargetFiles,
-    small: &TargetFiles,
-) -> Result<SharedVocabulary, LibraryError> {
+pub fn shared_vocabulary(target: &TargetFiles, small: &TargetFiles) -> Result<SharedVocabulary> {
     let pieces = |files: &TargetFiles| files.tokenizer.pieces(files.config.vocab);
     let own = pieces(small);
     let mut shared = SharedVocabulary::new(&pieces(target), &own);
@@ -96,7 +89,7 @@ pub fn shared_vocabulary(
     Ok(shared)
 }
 
-fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
+fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles> {
     let file = folder.need("config.json", FETCH_ALL)?;
     let settings = json(&file)?;
     let (config, engine) =
@@ -161,7 +154,7 @@ pub(super) fn mtp(settings: &Value, named: &NamedTensors, config: &Config) -> Op
 }
 
 /// The checkpoint in `folder` for candle-transformers, if it has tensors.
-fn candle_files(folder: &Folder, config: Value) -> Result<Option<CandleFiles>, LibraryError> {
+fn candle_files(folder: &Folder, config: Value) -> Result<Option<CandleFiles>> {
     let files = |tensors| CandleFiles::Checkpoint { config, tensors: Box::new(tensors) };
     Ok(Tensors::open(folder)?.map(files))
 }
@@ -171,7 +164,7 @@ fn candle_files(folder: &Folder, config: Value) -> Result<Option<CandleFiles>, L
 ///
 /// # Errors
 /// [`LibraryError`] with the file, the value and what to do.
-pub fn open_reference(spec: &Spec) -> Result<Option<CandleFiles>, LibraryError> {
+pub fn open_reference(spec: &Spec) -> Result<Option<CandleFiles>> {
     let of_folder =
         |folder: &Folder| candle_files(folder, json(&folder.need("config.json", FETCH_ALL)?)?);
     match spec {
@@ -187,7 +180,7 @@ pub fn open_reference(spec: &Spec) -> Result<Option<CandleFiles>, LibraryError> 
 
 /// The model's template: in its own file, otherwise in `tokenizer_config.json`, otherwise a
 /// built-in one.
-fn template_in(folder: &Folder, texts: &Value, name: &str) -> Result<ChatTemplate, LibraryError> {
+fn template_in(folder: &Folder, texts: &Value, name: &str) -> Result<ChatTemplate> {
     let token = |field| special(texts, field).unwrap_or_default();
     let tokens = SpecialTokens {
         bos: token("bos_token"),

@@ -9,7 +9,7 @@ use super::bundled;
 use super::drafts::head_in;
 use super::fingerprint::TargetFingerprint;
 use super::folder::{Folder, json};
-use super::{HeadFiles, LibraryError, Spec, TargetFiles, open_target};
+use super::{HeadFiles, LibraryError, Result, Spec, TargetFiles, open_target};
 use crate::files::{Access, atomic_write, paths_in, user_dirs};
 use crate::model::Config;
 
@@ -61,7 +61,7 @@ fn all(folder: Option<&Path>, built: &[Folder]) -> impl Iterator<Item = Folder> 
 ///
 /// # Errors
 /// [`LibraryError::Io`] if the disk is full or refuses.
-pub fn made_for(folder: &Path, target: &TargetFingerprint) -> Result<(), LibraryError> {
+pub fn made_for(folder: &Path, target: &TargetFingerprint) -> Result<()> {
     let path = folder.join(FILE);
     let failed = |source| LibraryError::io(&path, source);
     let mut text = serde_json::to_vec_pretty(&[target]).map_err(|error| failed(error.into()))?;
@@ -74,10 +74,7 @@ pub fn made_for(folder: &Path, target: &TargetFingerprint) -> Result<(), Library
 ///
 /// # Errors
 /// [`LibraryError`] if the note in the folder cannot be read.
-pub fn made_for_another(
-    folder: &Path,
-    target: &TargetFiles,
-) -> Result<Option<String>, LibraryError> {
+pub fn made_for_another(folder: &Path, target: &TargetFiles) -> Result<Option<String>> {
     let made_for = fingerprints(&Folder::Disk(folder.to_owned()))?;
     let Some(first) = made_for.first() else { return Ok(None) };
     let own = TargetFingerprint::of(target);
@@ -120,7 +117,7 @@ fn find(target: &TargetFiles, heads: impl Iterator<Item = Folder>) -> OwnHead {
 }
 
 /// The targets for which a head was made; none if its folder does not say.
-fn fingerprints(head: &Folder) -> Result<Vec<TargetFingerprint>, LibraryError> {
+fn fingerprints(head: &Folder) -> Result<Vec<TargetFingerprint>> {
     let Some(blob) = head.blob(FILE)? else { return Ok(Vec::new()) };
     serde_json::from_value(json(&blob)?)
         .map_err(|error| LibraryError::damaged(blob.name(), "fingerprint", error.to_string()))

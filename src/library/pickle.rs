@@ -13,7 +13,7 @@ use candle_core::{DType, Device, Error, Tensor};
 use zip::ZipArchive;
 
 use super::folder::Folder;
-use super::{LibraryError, Weight, pickle_check};
+use super::{LibraryError, Result, Weight, pickle_check};
 use crate::caught::caught;
 use crate::files::{Open, open_regular};
 use crate::kernels::Format;
@@ -32,7 +32,7 @@ pub(super) struct PickledTensors {
 
 impl PickledTensors {
     /// Opens the file in `folder`.
-    pub(super) fn open(folder: &Folder) -> Result<Self, LibraryError> {
+    pub(super) fn open(folder: &Folder) -> Result<Self> {
         match folder {
             Folder::Disk(path) if path.join(FILE).exists() => Self::read(&path.join(FILE)),
             _ => Err(LibraryError::missing(
@@ -43,7 +43,7 @@ impl PickledTensors {
         }
     }
 
-    fn read(path: &Path) -> Result<Self, LibraryError> {
+    fn read(path: &Path) -> Result<Self> {
         let damaged = |problem: String| {
             LibraryError::damaged(&path.display().to_string(), "PyTorch archive", problem)
         };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::folder::{Folder, json};
 use super::safetensors::Tensors;
-use super::{DflashFiles, LibraryError, sizes};
+use super::{DflashFiles, LibraryError, Result, sizes};
 use crate::kernels::Format;
 use crate::model::head::TensorSource;
 use crate::model::{Config, ConfigError, DflashConfig, RawTensor, WeightSource};
@@ -19,7 +19,7 @@ pub(super) fn is_dflash(settings: &Value) -> bool {
 }
 
 /// Opens a folder as a DFlash drafter; `None` if it holds something else.
-pub(super) fn open_published(folder: &Folder) -> Result<Option<DflashFiles>, LibraryError> {
+pub(super) fn open_published(folder: &Folder) -> Result<Option<DflashFiles>> {
     let Some(file) = folder.blob("config.json")? else { return Ok(None) };
     let settings = json(&file)?;
     if !is_dflash(&settings) {

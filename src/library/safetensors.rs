@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::blob::{Blob, identity_of};
 use super::folder::Folder;
-use super::{LibraryError, Weight};
+use super::{LibraryError, Result, Weight};
 use crate::kernels::Format;
 use crate::model::head::TensorSource;
 use crate::model::{RawTensor, WeightSource};
@@ -70,7 +70,7 @@ impl ElementKind {
 
 impl Tensors {
     /// Opens the weights in `folder`, or returns `None` if it has none in this format.
-    pub(super) fn open(folder: &Folder) -> Result<Option<Self>, LibraryError> {
+    pub(super) fn open(folder: &Folder) -> Result<Option<Self>> {
         if let Some(file) = folder.blob(SINGLE)? {
             return Self::read(folder.name(), vec![file]).map(Some);
         }
@@ -93,7 +93,7 @@ impl Tensors {
         }
     }
 
-    fn read(origin: String, files: Vec<Blob>) -> Result<Self, LibraryError> {
+    fn read(origin: String, files: Vec<Blob>) -> Result<Self> {
         let mut tensors = BTreeMap::new();
         for (number, file) in files.iter().enumerate() {
             for (name, entry) in header(file, number)? {
@@ -206,7 +206,7 @@ impl TensorSource for Tensors {
 }
 
 /// Tensor name to shard, from the index file.
-fn shards(index: &Blob) -> Result<HashMap<String, String>, LibraryError> {
+fn shards(index: &Blob) -> Result<HashMap<String, String>> {
     #[derive(Deserialize)]
     struct ShardIndex {
         weight_map: HashMap<String, String>,
@@ -221,7 +221,7 @@ fn shards(index: &Blob) -> Result<HashMap<String, String>, LibraryError> {
 }
 
 /// The entries of one file, with ranges that have been checked to lie inside it.
-fn header(file: &Blob, number: usize) -> Result<Vec<(String, StoredTensor)>, LibraryError> {
+fn header(file: &Blob, number: usize) -> Result<Vec<(String, StoredTensor)>> {
     let damaged = |place: &str, problem: String| LibraryError::damaged(file.name(), place, problem);
     let Some((length, rest)) = file.split_first_chunk() else {
         let problem = format!("only {} bytes, too few for a length", file.len());
@@ -251,12 +251,7 @@ fn header(file: &Blob, number: usize) -> Result<Vec<(String, StoredTensor)>, Lib
 }
 
 /// One entry, its range relative to the data. Buffers that no model needs are left out.
-fn entry(
-    value: Value,
-    data: usize,
-    name: &str,
-    origin: &str,
-) -> Result<Option<StoredTensor>, LibraryError> {
+fn entry(value: Value, data: usize, name: &str, origin: &str) -> Result<Option<StoredTensor>> {
     #[derive(Deserialize)]
     struct Header {
         dtype: String,
@@ -345,11 +340,11 @@ mod tests {
         file
     }
 
-    fn open(folder: &Path) -> Result<Tensors, LibraryError> {
+    fn open(folder: &Path) -> Result<Tensors> {
         Ok(Tensors::open(&Folder::Disk(folder.to_owned()))?.expect("there is a file"))
     }
 
-    fn open_bytes(bytes: &[u8]) -> Result<Tensors, LibraryError> {
+    fn open_bytes(bytes: &[u8]) -> Result<Tensors> {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(SINGLE), bytes).unwrap();
         open(folder.path())

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{HubId, LibraryError};
+use super::{HubId, LibraryError, Result};
 use crate::files::{Open, home_dir, open_regular};
 
 /// A place where a model is.
@@ -27,7 +27,7 @@ impl Spec {
     ///
     /// # Errors
     /// [`LibraryError::Spec`] or [`LibraryError::Unknown`] if it can be none of these.
-    pub fn parse(given: &str) -> Result<Self, LibraryError> {
+    pub fn parse(given: &str) -> Result<Self> {
         if given == "bundled" {
             return Ok(Self::Bundled);
         }

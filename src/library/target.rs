@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::sizes::Size;
-use super::{LibraryError, Recommended, Tokenizer};
+use super::{LibraryError, Recommended, Result, Tokenizer};
 use crate::chat::ChatTemplate;
 use crate::kernels::{Format, KvFormat, Matrix, Pool};
 use crate::model::head::HeadConfig;
@@ -91,11 +91,7 @@ pub(super) fn detail(size: &Size, mtp: Option<&HeadConfig>) -> String {
 }
 
 /// A tokenizer with more tokens than the model has rows would request rows that do not exist.
-pub(super) fn check_vocabulary(
-    origin: &str,
-    tokenizer: &Tokenizer,
-    config: &Config,
-) -> Result<(), LibraryError> {
+pub(super) fn check_vocabulary(origin: &str, tokenizer: &Tokenizer, config: &Config) -> Result<()> {
     let count = tokenizer.vocab_size();
     let rows = config.vocab;
     if count <= rows {

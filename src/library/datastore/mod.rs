@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LibraryError, Tokenizer};
+use super::{LibraryError, Result, Tokenizer};
 use crate::files::{CHUNK, CacheFile, Cached, CachedBytes, DiskCache, checksum};
 use crate::speculate::suffixes::{self, SortedText};
 
@@ -40,7 +40,7 @@ impl Cached for SortedParts {
 ///
 /// # Errors
 /// [`LibraryError`] if it cannot be read or split.
-pub fn text_tokens(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, LibraryError> {
+pub fn text_tokens(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
     read::tokens(&read::text(path)?, tokenizer, &mut |_| {})
 }
 
@@ -57,7 +57,7 @@ impl Datastore {
         tokenizer: &Tokenizer,
         folder: Option<&Path>,
         report: &mut dyn FnMut(&str, f32),
-    ) -> Result<Self, LibraryError> {
+    ) -> Result<Self> {
         let text = read::text(path)?;
         let folder = folder.filter(|_| text.len() >= WORTH_KEEPING);
         Self::sorted(path, text, tokenizer, folder, report)
@@ -69,7 +69,7 @@ impl Datastore {
         tokenizer: &Tokenizer,
         folder: Option<&Path>,
         report: &mut dyn FnMut(&str, f32),
-    ) -> Result<Self, LibraryError> {
+    ) -> Result<Self> {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let text_sum = checksum(text.as_bytes());
         let tokenizer_sum = tokenizer.fingerprint();

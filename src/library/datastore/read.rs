@@ -5,7 +5,7 @@ use std::path::Path;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::files::read_text;
-use crate::library::{LibraryError, Tokenizer};
+use crate::library::{LibraryError, Result, Tokenizer};
 
 /// How many bytes are split into tokens at once: enough that the cuts between them do not matter,
 /// few enough that progress is visible and memory use stays small.
@@ -15,7 +15,7 @@ const PIECE: usize = 1 << 18;
 const LONGEST: u64 = u32::MAX as u64;
 
 /// The whole file. A file that is not UTF-8 is refused, because its encoding would be a guess.
-pub(super) fn text(path: &Path) -> Result<String, LibraryError> {
+pub(super) fn text(path: &Path) -> Result<String> {
     read_text(path, LONGEST).map_err(|source| LibraryError::io(path, source))
 }
 
@@ -25,7 +25,7 @@ pub(super) fn tokens(
     text: &str,
     tokenizer: &Tokenizer,
     done: &mut dyn FnMut(f32),
-) -> Result<Vec<u32>, LibraryError> {
+) -> Result<Vec<u32>> {
     let threads = rayon::current_num_threads();
     let mut tokens = Vec::new();
     let mut rest = text;

@@ -9,7 +9,7 @@ use super::file::{GgufFile, TensorEntry};
 use super::names::Named;
 use super::{GgufTensors, read};
 use crate::kernels::Format;
-use crate::library::{HeadFiles, LibraryError};
+use crate::library::{HeadFiles, LibraryError, Result};
 use crate::model::head::{AssistantConfig, HeadConfig};
 use crate::model::{ArchitectureRow, Family, RopeLayout};
 
@@ -31,7 +31,7 @@ pub(super) fn named(name: &str, entry: &TensorEntry) -> Option<Vec<Named>> {
 }
 
 /// Opens a file as an assistant; `None` if it holds another architecture.
-pub(in crate::library) fn open_assistant(path: &Path) -> Result<Option<HeadFiles>, LibraryError> {
+pub(in crate::library) fn open_assistant(path: &Path) -> Result<Option<HeadFiles>> {
     let file = read(path)?;
     let Some(config) = config(&file)? else { return Ok(None) };
     let name = file.name().to_owned();
@@ -47,7 +47,7 @@ pub(in crate::library) fn open_assistant(path: &Path) -> Result<Option<HeadFiles
 }
 
 /// What a file says of an assistant; `None` if it holds another architecture.
-pub(super) fn config(file: &GgufFile) -> Result<Option<HeadConfig>, LibraryError> {
+pub(super) fn config(file: &GgufFile) -> Result<Option<HeadConfig>> {
     if file.text("general.architecture")? != Some(ASSISTANT.gguf) {
         return Ok(None);
     }

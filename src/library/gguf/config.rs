@@ -8,7 +8,7 @@ use super::dflash::DFLASH;
 use super::file::GgufFile;
 use super::values::Value;
 use crate::kernels::Format;
-use crate::library::LibraryError;
+use crate::library::{LibraryError, Result};
 use crate::model::head::{HeadConfig, MtpConfig};
 use crate::model::{
     ARCHITECTURES, ArchitectureRow, BlockOptions, Config, ConfigError, Family, OF_GGUF,
@@ -85,7 +85,7 @@ const FIELDS: [(&str, &str); 54] = [
 ];
 
 /// The configuration of a file and its architecture.
-pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRow), LibraryError> {
+pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRow)> {
     let name = file.text("general.architecture")?.unwrap_or("absent");
     let experts = file.value(&format!("{name}.expert_count")).and_then(Value::as_u64);
     let row = ArchitectureRow::of_gguf(name, experts.is_some_and(|count| count > 0));
@@ -100,7 +100,7 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRo
 }
 
 /// The configuration of a file with the keys and tensors of this architecture.
-pub(super) fn config_as(file: &GgufFile, row: &ArchitectureRow) -> Result<Config, LibraryError> {
+pub(super) fn config_as(file: &GgufFile, row: &ArchitectureRow) -> Result<Config> {
     let name = row.gguf;
     let wrong = |error: ConfigError| {
         let key = FIELDS.iter().rev().find(|(_, field)| *field == error.field);
@@ -171,7 +171,7 @@ fn any_tensor(file: &GgufFile, part: &str) -> bool {
 }
 
 /// The `config.json` of a file's model.
-fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json, LibraryError> {
+fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json> {
     let key = |key: &str| format!("{}.{key}", row.gguf);
     let any_tensor = |part: &str| any_tensor(file, part);
     // How experts are chosen within groups.
@@ -337,7 +337,7 @@ fn recurrent_layers(
     file: &GgufFile,
     key: impl Fn(&str) -> String,
     fields: &mut Json,
-) -> Result<Option<Vec<bool>>, LibraryError> {
+) -> Result<Option<Vec<bool>>> {
     let mut recurrent = None;
     if fields["num_key_value_heads"].is_string()
         && let Some(heads) = file.list(&key("attention.head_count_kv"))?
@@ -354,11 +354,7 @@ fn recurrent_layers(
 
 /// How the rotary positions are scaled, from the metadata and the tensors of divisors. For latent
 /// attention, YaRN's temperature is in the scale of its scores and not here.
-fn rope_scaling(
-    file: &GgufFile,
-    key: impl Fn(&str) -> String,
-    latent: bool,
-) -> Result<Json, LibraryError> {
+fn rope_scaling(file: &GgufFile, key: impl Fn(&str) -> String, latent: bool) -> Result<Json> {
     let value = |name: &str| file.value(&key(&format!("rope.{name}"))).map(Value::json);
     if let Some(factors) = divisors(file, ROPE_FACTORS)? {
         return Ok(json!({"rope_type": "factors", "factors": factors}));
@@ -393,7 +389,7 @@ fn rope_scaling(
     }))
 }
 
-fn divisors(file: &GgufFile, name: &str) -> Result<Option<Vec<f32>>, LibraryError> {
+fn divisors(file: &GgufFile, name: &str) -> Result<Option<Vec<f32>>> {
     let Some(entry) = file.tensors().get(name) else { return Ok(None) };
     if entry.format != Format::F32 {
         let problem = format!("it is {} instead of F32", entry.format);
@@ -404,7 +400,7 @@ fn divisors(file: &GgufFile, name: &str) -> Result<Option<Vec<f32>>, LibraryErro
     Ok(Some(words.iter().map(|&word| f32::from_le_bytes(word)).collect()))
 }
 
-fn rows(file: &GgufFile, tensor: &str) -> Result<usize, LibraryError> {
+fn rows(file: &GgufFile, tensor: &str) -> Result<usize> {
     let missing = || LibraryError::damaged(file.name(), format!("tensor `{tensor}`"), "missing");
     file.tensors().get(tensor).and_then(|entry| entry.shape.first()).copied().ok_or_else(missing)
 }

@@ -8,7 +8,7 @@ use super::file::{GgufFile, TensorEntry};
 use super::names::Named;
 use super::{GgufTensors, read};
 use crate::kernels::Activation;
-use crate::library::{DflashFiles, LibraryError};
+use crate::library::{DflashFiles, LibraryError, Result};
 use crate::model::{
     ArchitectureRow, BlockOptions, Config, DflashConfig, Family, RopeLayout, weights,
 };
@@ -36,7 +36,7 @@ pub(super) fn named(name: String, entry: TensorEntry) -> Option<Named> {
 }
 
 /// Opens a file as a DFlash drafter; `None` if it holds another architecture.
-pub(in crate::library) fn open_dflash(path: &Path) -> Result<Option<DflashFiles>, LibraryError> {
+pub(in crate::library) fn open_dflash(path: &Path) -> Result<Option<DflashFiles>> {
     let file = read(path)?;
     let Some(config) = config(&file)? else { return Ok(None) };
     let name = file.name().to_owned();
@@ -46,7 +46,7 @@ pub(in crate::library) fn open_dflash(path: &Path) -> Result<Option<DflashFiles>
 }
 
 /// What a file says of a DFlash drafter; `None` if it holds another architecture.
-pub(super) fn config(file: &GgufFile) -> Result<Option<DflashConfig>, LibraryError> {
+pub(super) fn config(file: &GgufFile) -> Result<Option<DflashConfig>> {
     if file.text("general.architecture")? != Some(DFLASH.gguf) {
         return Ok(None);
     }

@@ -9,7 +9,7 @@ use super::values::Value;
 use crate::kernels::Format;
 use crate::library::blob::Blob;
 use crate::library::shard_names::MOST_SHARDS;
-use crate::library::{LibraryError, Weight};
+use crate::library::{LibraryError, Result, Weight};
 
 /// A tensor in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,10 +70,7 @@ const DEFAULT_ALIGNMENT: u64 = 32;
 impl GgufFile {
     /// Reads a model whose first or only file is `blob`; `shard` opens file number n (starting
     /// at 1) of a model in several files.
-    pub(super) fn read(
-        blob: Blob,
-        shard: impl Fn(u64, u64) -> Result<Blob, LibraryError>,
-    ) -> Result<Self, LibraryError> {
+    pub(super) fn read(blob: Blob, shard: impl Fn(u64, u64) -> Result<Blob>) -> Result<Self> {
         let mut whole = Self::read_one(blob)?;
         let Some(count) = whole.number("split.count")?.filter(|&count| count > 1) else {
             return Ok(whole);
@@ -109,7 +106,7 @@ impl GgufFile {
         }
     }
 
-    fn read_one(blob: Blob) -> Result<Self, LibraryError> {
+    fn read_one(blob: Blob) -> Result<Self> {
         let mut reader = Reader::new(&blob, blob.name());
         let (tensor_count, value_count) = read_counts(&mut reader)?;
         let metadata = read_metadata(&mut reader, value_count)?;
@@ -118,7 +115,7 @@ impl GgufFile {
     }
 
     /// Refuses a file that is not number `number` (starting at 0) of `count`.
-    fn expect_shard(&self, number: u64, count: u64) -> Result<(), LibraryError> {
+    fn expect_shard(&self, number: u64, count: u64) -> Result<()> {
         let no = self.number("split.no")?;
         let of = self.number("split.count")?;
         if (no, of) == (Some(number), Some(count)) {
@@ -156,7 +153,7 @@ impl GgufFile {
         key: &str,
         expected: &str,
         read: impl FnOnce(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>, LibraryError> {
+    ) -> Result<Option<T>> {
         let Some(value) = self.metadata.get(key) else { return Ok(None) };
         match read(value) {
             Some(read) => Ok(Some(read)),
@@ -167,22 +164,22 @@ impl GgufFile {
         }
     }
 
-    pub(super) fn number(&self, key: &str) -> Result<Option<u64>, LibraryError> {
+    pub(super) fn number(&self, key: &str) -> Result<Option<u64>> {
         self.get(key, "a whole number", Value::as_u64)
     }
 
-    pub(super) fn float(&self, key: &str) -> Result<Option<f64>, LibraryError> {
+    pub(super) fn float(&self, key: &str) -> Result<Option<f64>> {
         self.get(key, "a number", Value::as_f64)
     }
 
-    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, LibraryError> {
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>> {
         self.get(key, "true or false", |value| match value {
             Value::Bool(flag) => Some(*flag),
             _ => None,
         })
     }
 
-    pub(super) fn text(&self, key: &str) -> Result<Option<&str>, LibraryError> {
+    pub(super) fn text(&self, key: &str) -> Result<Option<&str>> {
         self.get(key, "text", |value| match value {
             Value::String(text) => Some(text.as_str()),
             _ => None,
@@ -194,26 +191,22 @@ impl GgufFile {
         self.metadata.get(key)
     }
 
-    pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, LibraryError> {
+    pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>> {
         Ok(self.texts_at(key, 0..u64::MAX)?.map(|(_, texts)| texts))
     }
 
     /// How many texts the list under `key` has, and those at `at`.
-    pub(super) fn texts_at(
-        &self,
-        key: &str,
-        at: Range<u64>,
-    ) -> Result<Option<(u64, Vec<String>)>, LibraryError> {
+    pub(super) fn texts_at(&self, key: &str, at: Range<u64>) -> Result<Option<(u64, Vec<String>)>> {
         self.get(key, "a list of strings", |value| value.strings(&self.blobs[0], at))
     }
 
-    pub(super) fn list(&self, key: &str) -> Result<Option<Vec<Value>>, LibraryError> {
+    pub(super) fn list(&self, key: &str) -> Result<Option<Vec<Value>>> {
         self.get(key, "a list of numbers", |value| value.items(&self.blobs[0]))
     }
 }
 
 /// Magic and version; returns how many tensors and values there are.
-fn read_counts(reader: &mut Reader<'_>) -> Result<(u64, u64), LibraryError> {
+fn read_counts(reader: &mut Reader<'_>) -> Result<(u64, u64)> {
     let magic = reader.take(4, 1, "magic")?;
     if magic != b"GGUF" {
         let problem = format!("{:?} instead of \"GGUF\"", String::from_utf8_lossy(magic));
@@ -231,10 +224,7 @@ fn read_counts(reader: &mut Reader<'_>) -> Result<(u64, u64), LibraryError> {
     Ok((reader.u64("tensor count")?, reader.u64("metadata count")?))
 }
 
-fn read_metadata(
-    reader: &mut Reader<'_>,
-    count: u64,
-) -> Result<BTreeMap<String, Value>, LibraryError> {
+fn read_metadata(reader: &mut Reader<'_>, count: u64) -> Result<BTreeMap<String, Value>> {
     let mut metadata = BTreeMap::new();
     for number in 0..count {
         let at = reader.at();
@@ -248,7 +238,7 @@ fn read_metadata(
     Ok(metadata)
 }
 
-fn alignment(metadata: &BTreeMap<String, Value>, blob: &Blob) -> Result<u64, LibraryError> {
+fn alignment(metadata: &BTreeMap<String, Value>, blob: &Blob) -> Result<u64> {
     let Some(value) = metadata.get("general.alignment") else { return Ok(DEFAULT_ALIGNMENT) };
     value.as_u64().filter(|&n| n.is_power_of_two() && n <= 1 << 20).ok_or_else(|| {
         let problem = format!("{} is not a power of two up to 1048576", value.describe());
@@ -261,7 +251,7 @@ fn read_tensors(
     reader: &mut Reader<'_>,
     count: u64,
     alignment: u64,
-) -> Result<BTreeMap<String, TensorEntry>, LibraryError> {
+) -> Result<BTreeMap<String, TensorEntry>> {
     let mut claims = Vec::new();
     for number in 0..count {
         let at = reader.at();

@@ -25,7 +25,7 @@ use super::shard_names::{all_numbered, numbered};
 use super::target::{check_vocabulary, detail, end_tokens};
 use super::titles::{self, HeaderName, with_size};
 use super::transposed::transposed;
-use super::{LibraryError, Recommended, TargetFiles, Weight, sizes};
+use super::{LibraryError, Recommended, Result, TargetFiles, Weight, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::head::{HeadConfig, MTP, MtpConfig};
 use crate::model::{ArchitectureRow, Config, MappedBytes, RawTensor, WeightSource};
@@ -39,7 +39,7 @@ use scales::Scales;
 pub(super) use summary::facts;
 
 /// Opens a file as a target, together with its other shards (`-00001-of-00003.gguf`).
-pub(super) fn open(path: &Path) -> Result<TargetFiles, LibraryError> {
+pub(super) fn open(path: &Path) -> Result<TargetFiles> {
     let name = stem(path);
     let file = read(path)?;
     let (config, architecture) = config::config(&file)?;
@@ -93,7 +93,7 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles, LibraryError> {
 }
 
 /// The header of a file, together with its other shards.
-pub(super) fn read(path: &Path) -> Result<GgufFile, LibraryError> {
+pub(super) fn read(path: &Path) -> Result<GgufFile> {
     let first = numbered(path, 1);
     let blob = Blob::open(first.as_deref().unwrap_or(path))?;
     GgufFile::read(blob, |number, _| match numbered(path, number) {
@@ -145,7 +145,7 @@ impl GgufTensors {
         architecture: &ArchitectureRow,
         config: &Config,
         mtp: Option<&HeadConfig>,
-    ) -> Result<Self, LibraryError> {
+    ) -> Result<Self> {
         let heads = mtp.and_then(|head| head.mtp.as_ref()).map_or(0, MtpConfig::steps);
         let (blobs, mut found) = file.into_tensors();
         let mut scales = Scales::take(&mut found, &blobs)?;

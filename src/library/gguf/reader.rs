@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::library::LibraryError;
+use crate::library::{LibraryError, Result};
 
 /// A position in a file.
 pub(super) struct Reader<'a> {
@@ -28,12 +28,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `count` items of `size` bytes.
-    pub(super) fn take(
-        &mut self,
-        count: u64,
-        size: u64,
-        what: &str,
-    ) -> Result<&'a [u8], LibraryError> {
+    pub(super) fn take(&mut self, count: u64, size: u64, what: &str) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.at..];
         let length = count.checked_mul(size).and_then(|length| usize::try_from(length).ok());
         let Some(taken) = length.and_then(|length| rest.get(..length)) else {
@@ -52,28 +47,28 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], LibraryError> {
+    fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
         let at = self.at;
         let taken = self.take(N as u64, 1, what)?;
         taken.try_into().map_err(|_| self.damaged(at, what, "too short".to_owned()))
     }
 
-    pub(super) fn u32(&mut self, what: &str) -> Result<u32, LibraryError> {
+    pub(super) fn u32(&mut self, what: &str) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array(what)?))
     }
 
-    pub(super) fn u64(&mut self, what: &str) -> Result<u64, LibraryError> {
+    pub(super) fn u64(&mut self, what: &str) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
     /// A length and that many bytes.
-    pub(super) fn string(&mut self, what: &str) -> Result<&'a [u8], LibraryError> {
+    pub(super) fn string(&mut self, what: &str) -> Result<&'a [u8]> {
         let length = self.u64(what)?;
         self.take(length, 1, what)
     }
 
     /// A string that names something: valid UTF-8.
-    pub(super) fn name(&mut self, what: &str) -> Result<&'a str, LibraryError> {
+    pub(super) fn name(&mut self, what: &str) -> Result<&'a str> {
         let at = self.at;
         let bytes = self.string(what)?;
         std::str::from_utf8(bytes).map_err(|error| self.damaged(at, what, error.to_string()))

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use super::file::TensorEntry;
 use super::names::{Named, ROUTER_SCALE};
 use crate::kernels::Format;
-use crate::library::LibraryError;
 use crate::library::blob::Blob;
+use crate::library::{LibraryError, Result};
 
 const ENDING: &str = ".scale";
 
@@ -24,7 +24,7 @@ impl Scales {
     pub(super) fn take(
         tensors: &mut BTreeMap<String, TensorEntry>,
         blobs: &[Blob],
-    ) -> Result<Self, LibraryError> {
+    ) -> Result<Self> {
         let mut open = BTreeMap::new();
         let all = std::mem::take(tensors).into_iter();
         let (found, others): (BTreeMap<_, _>, _) =
@@ -55,7 +55,7 @@ impl Scales {
         name: &str,
         parts: impl Iterator<Item = &'a Named>,
         blob: &Blob,
-    ) -> Result<(), LibraryError> {
+    ) -> Result<()> {
         let Some(of) = name.strip_suffix(".weight") else { return Ok(()) };
         let Some(scales) = self.open.remove(of) else { return Ok(()) };
         let parts: Vec<&Named> = parts.collect();
@@ -70,7 +70,7 @@ impl Scales {
     }
 
     /// All scales, if none is left over: an ignored scale would change every answer.
-    pub(super) fn finish(self, blob: &Blob) -> Result<BTreeMap<String, f32>, LibraryError> {
+    pub(super) fn finish(self, blob: &Blob) -> Result<BTreeMap<String, f32>> {
         match self.open.into_keys().next() {
             Some(of) => Err(LibraryError::damaged(
                 blob.name(),

@@ -8,7 +8,7 @@ use super::file::{GgufFile, TensorEntry};
 use super::values::Value;
 use super::{GgufTensors, assistant, dflash, read, title, vocabulary};
 use crate::library::sizes::{self, pass_bytes};
-use crate::library::{Facts, LibraryError, Runs};
+use crate::library::{Facts, Result, Runs};
 use crate::model::ModelEngine;
 use crate::model::head::{FusionKind, HeadConfig};
 
@@ -33,7 +33,7 @@ pub(in crate::library) fn facts(path: &Path) -> Facts {
 }
 
 /// How a file is run, if it can be; notes the head that it also holds.
-fn runs(file: GgufFile, head: &mut Option<Box<HeadConfig>>) -> Result<Runs, LibraryError> {
+fn runs(file: GgufFile, head: &mut Option<Box<HeadConfig>>) -> Result<Runs> {
     if let Some(config) = assistant::config(&file)? {
         return Ok(Runs::Head { config: Box::new(config), fusion: FusionKind::Assistant });
     }

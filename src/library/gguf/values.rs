@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::reader::Reader;
-use crate::library::LibraryError;
+use crate::library::Result;
 
 /// The types of values by their numbers in the format, with the bytes of an item; strings and
 /// arrays have no fixed size.
@@ -39,7 +39,7 @@ pub(super) enum Value {
 
 impl Value {
     /// Reads a value, its kind first.
-    pub(super) fn read(reader: &mut Reader<'_>, key: &str) -> Result<Self, LibraryError> {
+    pub(super) fn read(reader: &mut Reader<'_>, key: &str) -> Result<Self> {
         match kind(reader, key)? {
             STRING => Ok(Self::String(lossy(reader.string(key)?))),
             ARRAY => Self::read_array(reader, key),
@@ -47,7 +47,7 @@ impl Value {
         }
     }
 
-    fn read_array(reader: &mut Reader<'_>, key: &str) -> Result<Self, LibraryError> {
+    fn read_array(reader: &mut Reader<'_>, key: &str) -> Result<Self> {
         let at = reader.at();
         let kind = kind(reader, key)?;
         let count = reader.u64(key)?;
@@ -162,7 +162,7 @@ impl Value {
 }
 
 /// The index of a type in [`KINDS`].
-fn kind(reader: &mut Reader<'_>, key: &str) -> Result<usize, LibraryError> {
+fn kind(reader: &mut Reader<'_>, key: &str) -> Result<usize> {
     let at = reader.at();
     let number = reader.u32(key)?;
     let kind = Some(number as usize).filter(|&kind| kind < KINDS.len());

@@ -2,11 +2,11 @@
 
 use super::file::GgufFile;
 use super::values::Value;
-use crate::library::LibraryError;
 use crate::library::tokenizer::{Fingerprint, Scheme, TokenKind, Vocabulary};
+use crate::library::{LibraryError, Result};
 
 /// Reads the vocabulary with its rules.
-pub(super) fn vocabulary(file: &GgufFile) -> Result<Vocabulary, LibraryError> {
+pub(super) fn vocabulary(file: &GgufFile) -> Result<Vocabulary> {
     let tokens = needed(file, "tokenizer.ggml.tokens", GgufFile::texts)?;
     let merges = || needed(file, "tokenizer.ggml.merges", GgufFile::texts);
     let scheme = match model(file)? {
@@ -44,7 +44,7 @@ const GPT_2: &str = "gpt2";
 const GEMMA_4: &str = "gemma4";
 
 /// The kind of the tokenizer: one of the above. Others are an error.
-pub(super) fn model(file: &GgufFile) -> Result<&str, LibraryError> {
+pub(super) fn model(file: &GgufFile) -> Result<&str> {
     let what = "tokenizer.ggml.model";
     let model = needed(file, what, GgufFile::text)?;
     let known = [LLAMA, GPT_2, GEMMA_4];
@@ -63,16 +63,12 @@ pub(super) fn fingerprint(file: &GgufFile) -> Option<Fingerprint> {
 }
 
 /// The id of a token with a role, e.g. `eos`.
-pub(super) fn token(file: &GgufFile, role: &str) -> Result<Option<u32>, LibraryError> {
+pub(super) fn token(file: &GgufFile, role: &str) -> Result<Option<u32>> {
     let id = file.number(&format!("tokenizer.ggml.{role}_token_id"))?;
     Ok(id.and_then(|id| u32::try_from(id).ok()))
 }
 
-fn kinds(
-    file: &GgufFile,
-    tokens: usize,
-    has_unknown: bool,
-) -> Result<Vec<TokenKind>, LibraryError> {
+fn kinds(file: &GgufFile, tokens: usize, has_unknown: bool) -> Result<Vec<TokenKind>> {
     let listed = file.list("tokenizer.ggml.token_type")?.unwrap_or_default();
     let kind = |value: &Value| match value.as_u64() {
         Some(2) => TokenKind::Unknown,
@@ -102,8 +98,8 @@ fn kinds(
 fn needed<'a, T>(
     file: &'a GgufFile,
     key: &str,
-    read: impl FnOnce(&'a GgufFile, &str) -> Result<Option<T>, LibraryError>,
-) -> Result<T, LibraryError> {
+    read: impl FnOnce(&'a GgufFile, &str) -> Result<Option<T>>,
+) -> Result<T> {
     let remedy = "use a GGUF file that contains its tokenizer";
     let missing = || LibraryError::missing(file.name(), format!("metadata `{key}`"), remedy);
     read(file, key)?.ok_or_else(missing)

@@ -27,7 +27,7 @@ use http::Client;
 pub use patience::Patience;
 pub use pinned::{PinnedFile, PinnedFiles};
 use progress::DownloadMeter;
-pub use progress::DownloadProgress;
+pub use progress::{DownloadProgress, Downloading};
 pub(super) use snapshot::{is_content, is_snapshot};
 use snapshot::{link, names_below};
 use transfer::Missing;
@@ -145,11 +145,7 @@ impl Hub {
     ///
     /// # Errors
     /// [`HubError`] with what to do.
-    pub fn target(
-        &self,
-        id: &HubId,
-        report: &mut dyn FnMut(&DownloadProgress),
-    ) -> Result<PathBuf, HubError> {
+    pub fn target(&self, id: &HubId, report: Downloading<'_>) -> Result<PathBuf, HubError> {
         self.fetch(id, WantedFiles::of(id), report)
     }
 
@@ -157,11 +153,7 @@ impl Hub {
     ///
     /// # Errors
     /// [`HubError`] with what to do.
-    pub fn head(
-        &self,
-        id: &HubId,
-        report: &mut dyn FnMut(&DownloadProgress),
-    ) -> Result<PathBuf, HubError> {
+    pub fn head(&self, id: &HubId, report: Downloading<'_>) -> Result<PathBuf, HubError> {
         self.fetch(id, WantedFiles::Head, report)
     }
 
@@ -169,11 +161,7 @@ impl Hub {
     ///
     /// # Errors
     /// [`HubError`] with what to do.
-    pub fn data_file(
-        &self,
-        id: &HubId,
-        report: &mut dyn FnMut(&DownloadProgress),
-    ) -> Result<PathBuf, HubError> {
+    pub fn data_file(&self, id: &HubId, report: Downloading<'_>) -> Result<PathBuf, HubError> {
         let file = id.file.as_deref().unwrap_or_default();
         Ok(self.fetch(id, WantedFiles::Data(file), report)?.join(file))
     }
@@ -182,7 +170,7 @@ impl Hub {
         &self,
         id: &HubId,
         wanted: WantedFiles<'_>,
-        report: &mut dyn FnMut(&DownloadProgress),
+        report: Downloading<'_>,
     ) -> Result<PathBuf, HubError> {
         let cached = || self.cached(id, wanted);
         if self.offline {
@@ -207,7 +195,7 @@ impl Hub {
         &self,
         id: &HubId,
         wanted: WantedFiles<'_>,
-        report: &mut dyn FnMut(&DownloadProgress),
+        report: Downloading<'_>,
     ) -> Result<PathBuf, HubError> {
         let repo = repo(id, wanted);
         let endpoint = self.endpoint.clone();

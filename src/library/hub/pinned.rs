@@ -10,7 +10,7 @@ use super::check::Hash;
 use super::error::FileServer;
 use super::http::Client;
 use super::patience::Patience;
-use super::progress::{DownloadMeter, DownloadProgress};
+use super::progress::{DownloadMeter, Downloading};
 use super::transfer::Missing;
 
 /// The expected file.
@@ -66,11 +66,7 @@ impl PinnedFiles {
     ///
     /// # Errors
     /// [`HubError`] with what to do.
-    pub fn fetch(
-        &self,
-        file: &PinnedFile,
-        report: &mut dyn FnMut(&DownloadProgress),
-    ) -> Result<PathBuf, HubError> {
+    pub fn fetch(&self, file: &PinnedFile, report: Downloading<'_>) -> Result<PathBuf, HubError> {
         let place = self.place(file);
         let PinnedFile { name, url, sha256, size } = file.clone();
         let client = Client::new(FileServer::Pinned, self.patience);

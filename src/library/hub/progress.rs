@@ -21,6 +21,9 @@ pub struct DownloadProgress {
     pub seconds_left: Option<f64>,
 }
 
+/// Receives the reports of a download.
+pub type Downloading<'a> = &'a mut dyn FnMut(&DownloadProgress);
+
 impl DownloadProgress {
     /// The fraction of all bytes, 0 to 1.
     pub fn fraction(&self) -> f32 {
@@ -57,14 +60,14 @@ pub(super) struct DownloadMeter<'a> {
     total: u64,
     /// Times, and how many bytes were done then, for the last few seconds.
     samples: VecDeque<(Instant, u64)>,
-    report: &'a mut dyn FnMut(&DownloadProgress),
+    report: Downloading<'a>,
 }
 
 impl<'a> DownloadMeter<'a> {
     const BETWEEN_REPORTS: Duration = Duration::from_millis(100);
     const WINDOW: Duration = Duration::from_secs(5);
 
-    pub(super) fn new(total: u64, report: &'a mut dyn FnMut(&DownloadProgress)) -> Self {
+    pub(super) fn new(total: u64, report: Downloading<'a>) -> Self {
         Self { file: String::new(), done: 0, total, samples: VecDeque::new(), report }
     }
 

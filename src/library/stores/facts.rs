@@ -2,7 +2,6 @@
 //! were found, and must never read a weight.
 
 use crate::kernels::Matrix;
-use crate::library::LibraryError;
 use crate::library::drafts;
 use crate::library::folder::{Folder, json};
 use crate::library::hf_names::NamedTensors;
@@ -12,6 +11,7 @@ use crate::library::published_dflash::{self, is_dflash};
 use crate::library::safetensors::Tensors;
 use crate::library::sizes::{self, Size, pass_bytes};
 use crate::library::tokenizer::Fingerprint;
+use crate::library::{LibraryError, Result};
 use crate::model::head::{FusionKind, HeadConfig, TensorSource};
 use crate::model::{Config, DflashConfig, ModelEngine};
 
@@ -73,7 +73,7 @@ impl Facts {
         facts
     }
 
-    fn read_folder(&mut self, folder: &Folder) -> Result<(), LibraryError> {
+    fn read_folder(&mut self, folder: &Folder) -> Result<()> {
         let file = folder.need("config.json", "download all files of the model")?;
         let settings = json(&file)?;
         self.architecture = settings["model_type"].as_str().map(str::to_owned);

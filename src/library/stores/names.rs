@@ -5,7 +5,7 @@ use std::path::Path;
 use super::entry::{Located, Store};
 use super::find::locate;
 use super::places::ModelPlaces;
-use crate::library::{LibraryError, Spec};
+use crate::library::{LibraryError, Result, Spec};
 use crate::nearest::{likeness_to_part, listed, most_alike};
 
 /// The similarity from which a name is suggested, 0 to 1.
@@ -17,7 +17,7 @@ const ALIKE: f64 = 0.5;
 /// # Errors
 /// [`LibraryError::Ambiguous`] with the matching models, [`LibraryError::Unknown`] with similar
 /// names.
-pub fn find_spec(given: &str, folders: &[String]) -> Result<Spec, LibraryError> {
+pub fn find_spec(given: &str, folders: &[String]) -> Result<Spec> {
     let located = || locate(&ModelPlaces::of_machine(folders)).0;
     match Spec::parse(given) {
         // Ollama's `someone/model:tag` has the form of a hub id too.
@@ -70,7 +70,7 @@ fn is_name(given: &str) -> bool {
 /// # Errors
 /// [`LibraryError::Ambiguous`] with the matching models, [`LibraryError::Unknown`] with similar
 /// names.
-pub fn named<'a>(given: &str, models: &'a [Located]) -> Result<&'a Located, LibraryError> {
+pub fn named<'a>(given: &str, models: &'a [Located]) -> Result<&'a Located> {
     let wanted = given.to_lowercase();
     let having = |fits: &dyn Fn(&str) -> bool| -> Vec<&'a Located> {
         models.iter().filter(|model| model.names().any(|name| fits(&name.to_lowercase()))).collect()

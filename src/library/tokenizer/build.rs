@@ -9,11 +9,11 @@ use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PreTokenizerWrap
 
 use super::vocabulary::{Scheme, TokenKind, Vocabulary, bpe};
 use super::{Tokenizer, byte_level, lines, sentence_piece};
-use crate::library::LibraryError;
+use crate::library::{LibraryError, Result};
 
 impl Vocabulary {
     /// Builds the tokenizer; `origin` names the file in errors.
-    pub(in crate::library) fn build(self, origin: &str) -> Result<Tokenizer, LibraryError> {
+    pub(in crate::library) fn build(self, origin: &str) -> Result<Tokenizer> {
         let unreadable = |error: tokenizers::Error| LibraryError::tokenizer(origin, error);
         let mut tokenizer = match &self.scheme {
             Scheme::SentencePiece { scores, space_first } => {
@@ -62,11 +62,7 @@ impl Vocabulary {
 }
 
 /// A tokenizer that spells spaces as SentencePiece does.
-fn with_spaces(
-    model: BPE,
-    space_first: bool,
-    origin: &str,
-) -> Result<tokenizers::Tokenizer, LibraryError> {
+fn with_spaces(model: BPE, space_first: bool, origin: &str) -> Result<tokenizers::Tokenizer> {
     let mut tokenizer = tokenizers::Tokenizer::new(model);
     let (normalizer, decoder) = sentence_piece::spaces(space_first);
     let normalizer: NormalizerWrapper = part(&normalizer, origin)?;
@@ -77,6 +73,6 @@ fn with_spaces(
 }
 
 /// A part of the library, from its JSON form, which its users know.
-fn part<T: DeserializeOwned>(json: &Value, origin: &str) -> Result<T, LibraryError> {
+fn part<T: DeserializeOwned>(json: &Value, origin: &str) -> Result<T> {
     T::deserialize(json).map_err(|error| LibraryError::tokenizer(origin, error))
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::library::LibraryError;
+use crate::library::{LibraryError, Result};
 
 /// How a text is split into the words within which merging happens.
 pub(super) struct Words {
@@ -75,7 +75,7 @@ const DEFAULT: [&str; 4] = [
 const ONE_DIGIT: &str = r"\p{N}";
 
 /// The rule that llama.cpp calls `pre`.
-pub(super) fn words(pre: &str, origin: &str) -> Result<Words, LibraryError> {
+pub(super) fn words(pre: &str, origin: &str) -> Result<Words> {
     let (cuts, whole_words, composed): (&[&str], bool, bool) = match pre {
         "llama3" | "llama-v3" | "llama-bpe" | "dbrx" | "smaug-bpe" | "lfm2" | "falcon-h1" => {
             (&[LLAMA_3], true, false)

@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use fnv::FnvHasher;
 use tokenizers::{AddedToken, Encoding, Model};
 
-use super::LibraryError;
+use super::{LibraryError, Result};
 use crate::caught::caught;
 use crate::chat::Prompt;
 use crate::files::hash_part;
@@ -68,7 +68,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`LibraryError`] if it is damaged or of a kind that Llama-family models do not use.
-    pub fn from_json(json: &[u8], origin: &str) -> Result<Self, LibraryError> {
+    pub fn from_json(json: &[u8], origin: &str) -> Result<Self> {
         check::check(json).map_err(|reason| LibraryError::tokenizer(origin, reason))?;
         let tokenizer = caught(|| tokenizers::Tokenizer::from_bytes(json))
             .unwrap_or_else(|| Err("the tokenizers library crashed on it".into()))
@@ -81,7 +81,7 @@ impl Tokenizer {
         begin: Option<u32>,
         end: Option<u32>,
         origin: &str,
-    ) -> Result<Self, LibraryError> {
+    ) -> Result<Self> {
         // These are batch settings for training: a prompt is never cut or padded.
         tokenizer.with_truncation(None).map_err(|error| LibraryError::tokenizer(origin, error))?;
         tokenizer.with_padding(None);
@@ -122,7 +122,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`LibraryError`].
-    pub fn encode(&self, text: &str, begin: bool) -> Result<Vec<u32>, LibraryError> {
+    pub fn encode(&self, text: &str, begin: bool) -> Result<Vec<u32>> {
         let encoding = self.tried(|| self.0.tokenizer.encode_fast(text, begin))?;
         let tokens = encoding.get_ids().iter().copied();
         if !begin {
@@ -138,11 +138,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`LibraryError`].
-    pub fn encode_prompt(
-        &self,
-        prompt: &Prompt,
-        begin: bool,
-    ) -> Result<Vec<(u32, Range<usize>)>, LibraryError> {
+    pub fn encode_prompt(&self, prompt: &Prompt, begin: bool) -> Result<Vec<(u32, Range<usize>)>> {
         let mut encoding = self.tried(|| self.0.tokenizer.encode(prompt.text.as_str(), begin))?;
         if self.forged(&encoding, prompt).is_some() {
             let finder = self.finder().ok_or_else(|| self.failed())?;
@@ -194,10 +190,7 @@ impl Tokenizer {
         self.0.finder.get_or_init(made).as_ref()
     }
 
-    fn tried(
-        &self,
-        encode: impl FnOnce() -> tokenizers::Result<Encoding>,
-    ) -> Result<Encoding, LibraryError> {
+    fn tried(&self, encode: impl FnOnce() -> tokenizers::Result<Encoding>) -> Result<Encoding> {
         let encoding = caught(encode).ok_or_else(|| self.failed())?;
         encoding.map_err(LibraryError::encoding)
     }
