@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::TrainError;
+use super::{Result, TrainError};
 use crate::chat::{Message, Role};
 use crate::files::{Open, open_regular};
 
@@ -23,7 +23,7 @@ pub type ChatLine = (usize, Result<Vec<Message>, String>);
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<ChatLine, TrainError>>, TrainError> {
+pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<ChatLine>>> {
     let failed = |source| TrainError::file("read the chats in", path, source, "");
     let file = BufReader::with_capacity(1 << 16, open_regular(path, Open::Read).map_err(failed)?);
     Ok(lines(file).map(move |line| line.map_err(failed)))

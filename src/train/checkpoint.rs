@@ -15,7 +15,7 @@ use super::export::head_json;
 use super::files::{whole, write_tensors};
 use super::net::DraftNet;
 use super::optimiser::{AdamW, Moments};
-use super::{Options, TrainError};
+use super::{Options, Result, TrainError};
 use crate::files::read_regular;
 use crate::model::head::{FusionKind, HeadConfig};
 
@@ -68,7 +68,7 @@ pub(super) fn save(
     net: &DraftNet,
     adam: &AdamW,
     position: &TrainPosition,
-) -> Result<(), TrainError> {
+) -> Result<()> {
     let state = CheckpointState {
         options: options.clone(),
         config: head_json(&net.config, net.kind),
@@ -92,7 +92,7 @@ pub(super) fn save(
 }
 
 /// Reads what [`save`] wrote.
-pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainError> {
+pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint> {
     let bytes = read_regular(path, u64::MAX).map_err(|source| TrainError::read(path, source))?;
     let torn = |error: safetensors::SafeTensorError| damaged(path, error);
     let (_, header) = SafeTensors::read_metadata(&bytes).map_err(torn)?;

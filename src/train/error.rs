@@ -9,6 +9,9 @@ use crate::library::LibraryError;
 use crate::model::head::HeadError;
 use crate::model::{LoadError, TargetError};
 
+/// What comes of a part of a training.
+pub(super) type Result<T, E = TrainError> = std::result::Result<T, E>;
+
 /// Why a training cannot begin or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {

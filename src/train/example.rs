@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use half::f16;
 
-use super::TrainError;
+use super::Result;
 use crate::model::head::HeadConfig;
 
 /// Which numbers of a position a head reads, and which are the target's feature.
@@ -92,7 +92,7 @@ pub trait Examples {
     ///
     /// # Errors
     /// [`TrainError::Example`] if it cannot be read.
-    fn get(&self, index: usize) -> Result<Example, TrainError>;
+    fn get(&self, index: usize) -> Result<Example>;
 }
 
 impl Examples for Vec<Example> {
@@ -104,7 +104,7 @@ impl Examples for Vec<Example> {
         self[index].tokens.len()
     }
 
-    fn get(&self, index: usize) -> Result<Example, TrainError> {
+    fn get(&self, index: usize) -> Result<Example> {
         Ok(self[index].clone())
     }
 }

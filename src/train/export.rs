@@ -8,9 +8,9 @@ use std::path::Path;
 use candle_core::{DType, Device, Tensor};
 use serde_json::{Value, json};
 
-use super::TrainError;
 use super::files::{whole, write_tensors};
 use super::net::DraftNet;
+use super::{Result, TrainError};
 use crate::model::head::{Eagle3Config, FusionKind, HeadConfig, HeadWeights, TappedStates};
 use crate::model::{BlockOptions, Config, RopeScaling};
 
@@ -101,12 +101,12 @@ impl DraftNet {
     ///
     /// # Errors
     /// If the device fails.
-    pub fn half(&self) -> Result<HashMap<String, Tensor>, TrainError> {
+    pub fn half(&self) -> Result<HashMap<String, Tensor>> {
         let half = self.weights.iter().map(|(name, weight)| {
             let tensor = weight.as_detached_tensor().to_device(&Device::Cpu)?;
             Ok((name.clone(), tensor.to_dtype(DType::F16)?))
         });
-        let mut half: HashMap<_, _> = half.collect::<Result<_, TrainError>>()?;
+        let mut half: HashMap<_, _> = half.collect::<Result<_>>()?;
         half.extend(self.d2t()?);
         if let (FusionKind::Eagle3, Some(scored)) = (self.kind, &self.draft_vocab) {
             // Loaders of this layout compare it with `d2t`.
@@ -121,7 +121,7 @@ impl DraftNet {
     ///
     /// # Errors
     /// If the device fails.
-    pub fn head_weights(&self) -> Result<HeadWeights, TrainError> {
+    pub fn head_weights(&self) -> Result<HeadWeights> {
         Ok(HeadWeights::load(&self.config, &self.half()?)?)
     }
 
@@ -130,7 +130,7 @@ impl DraftNet {
     ///
     /// # Errors
     /// [`TrainError::Failed`] if the disk is full or refuses.
-    pub fn export(&self, folder: &Path) -> Result<(), TrainError> {
+    pub fn export(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(|source| TrainError::write(folder, source))?;
         let half = self.half()?;
         let weights = folder.join("model.safetensors");

@@ -10,15 +10,12 @@ use safetensors::tensor::{Metadata, TensorInfo, View};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::TrainError;
+use super::{Result, TrainError};
 use crate::files::{Access, Open, atomic_write, open_regular, read_regular};
 use crate::printable::json_line;
 
 /// Writes a file so that it appears completely or not at all, readable by other programs.
-pub(super) fn whole(
-    path: &Path,
-    fill: impl FnOnce(&mut File) -> io::Result<()>,
-) -> Result<(), TrainError> {
+pub(super) fn whole(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     atomic_write(path, Access::Usual, fill).map_err(|error| TrainError::write(path, error))
 }
 
@@ -57,7 +54,7 @@ pub(super) fn write_tensors<S: AsRef<str>, V: View>(
 
 /// The JSON lines of a file, of which there are none if it does not exist. A last line that was
 /// torn by an interruption is left out.
-pub(super) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, TrainError> {
+pub(super) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     let text = match read_regular(path, u64::MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -70,7 +67,7 @@ pub(super) fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Tra
 }
 
 /// Writes a whole file of JSON lines.
-pub(super) fn write_lines<T: Serialize>(path: &Path, lines: &[T]) -> Result<(), TrainError> {
+pub(super) fn write_lines<T: Serialize>(path: &Path, lines: &[T]) -> Result<()> {
     whole(path, |file| {
         let mut out = BufWriter::new(file);
         for line in lines {
@@ -92,7 +89,7 @@ impl LineFile {
     pub fn resume<T: Serialize + DeserializeOwned>(
         path: PathBuf,
         kept: impl Fn(&T) -> bool,
-    ) -> Result<(Self, Vec<T>), TrainError> {
+    ) -> Result<(Self, Vec<T>)> {
         let mut lines = read_lines(&path)?;
         lines.retain(kept);
         write_lines(&path, &lines)?;
@@ -101,7 +98,7 @@ impl LineFile {
         Ok((Self { path, file }, lines))
     }
 
-    pub fn add<T: Serialize>(&mut self, line: &T) -> Result<(), TrainError> {
+    pub fn add<T: Serialize>(&mut self, line: &T) -> Result<()> {
         let written = json_line(line)
             .map_err(io::Error::from)
             .and_then(|text| self.file.write_all(text.as_bytes()));

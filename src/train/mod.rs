@@ -26,6 +26,8 @@ mod sharegpt;
 mod softmax;
 mod trainer;
 
+use error::Result;
+
 pub use batch::{Batch, FeatureNoise};
 pub use checkpoint::TrainPosition;
 pub use draft_vocab::{DraftVocabSize, draft_vocabulary};

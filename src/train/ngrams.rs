@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
-use super::TrainError;
 use super::render::{Renderer, Text};
-use super::run::{Drawn, Stage, TrainEvent, render};
+use super::run::{Drawn, Reports, Stage, TrainEvent, render};
+use super::{Result, TrainError};
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{NgramOwner, TargetFiles, write_ngrams};
 use crate::model::{CpuTarget, Target};
@@ -76,8 +76,8 @@ pub fn make_ngrams(
     out: &Path,
     threads: usize,
     stop: &AtomicBool,
-    report: &mut dyn FnMut(TrainEvent<'_>),
-) -> Result<NgramReport, TrainError> {
+    report: Reports<'_>,
+) -> Result<NgramReport> {
     let window = recipe.window.min(files.config.max_positions);
     let renderer = Renderer::new(files, window, recipe.system.clone());
     let drawn = Drawn { limit: recipe.limit, seed: recipe.seed };
@@ -130,12 +130,7 @@ pub fn make_ngrams(
 
 /// Reads a text: `take` receives every token, with what the target considers likely after it if
 /// that belongs to the answer.
-fn pass(
-    target: &mut CpuTarget,
-    text: &Text,
-    stop: &AtomicBool,
-    take: &mut Take<'_>,
-) -> Result<(), TrainError> {
+fn pass(target: &mut CpuTarget, text: &Text, stop: &AtomicBool, take: &mut Take<'_>) -> Result<()> {
     let mask = text.mask();
     let is_answer = |at: usize| mask.get(at).is_some_and(|is| *is);
     // The last token before the answer is the first whose successors are needed.

@@ -4,7 +4,7 @@
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::TrainError;
+use super::{Result, TrainError};
 
 /// When training ends. The learning rate has then fallen to zero.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -252,7 +252,7 @@ impl Options {
     ///
     /// # Errors
     /// [`TrainError::Option`] for the first figure that makes no sense.
-    pub fn check(&self) -> Result<(), TrainError> {
+    pub fn check(&self) -> Result<()> {
         let share = |x: f64| (0.0..=1.0).contains(&x);
         let positive = |x: f64| x.is_finite() && x > 0.0;
         let not_negative = |x: f64| x.is_finite() && x >= 0.0;

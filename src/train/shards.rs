@@ -15,7 +15,7 @@ use safetensors::tensor::{Dtype, TensorView};
 
 use super::files::{whole, write_tensors};
 use super::render::Text;
-use super::{Example, Examples, TrainError};
+use super::{Example, Examples, Result, TrainError};
 use crate::library::Blob;
 
 /// The number of bytes after which a shard is closed: this makes few files even for a large data
@@ -56,7 +56,7 @@ impl ShardWriter {
     ///
     /// # Errors
     /// [`TrainError`]; shards closed before are safe.
-    pub fn push(&mut self, text: &Text, features: &[f32]) -> Result<(), TrainError> {
+    pub fn push(&mut self, text: &Text, features: &[f32]) -> Result<()> {
         debug_assert_eq!(features.len(), text.tokens.len() * self.hidden);
         let open = &mut self.open;
         open.lengths.extend((text.tokens.len() as u32).to_le_bytes());
@@ -73,11 +73,11 @@ impl ShardWriter {
     ///
     /// # Errors
     /// [`TrainError`].
-    pub fn finish(&mut self) -> Result<(), TrainError> {
+    pub fn finish(&mut self) -> Result<()> {
         if self.open.lengths.is_empty() { Ok(()) } else { self.close() }
     }
 
-    fn close(&mut self) -> Result<(), TrainError> {
+    fn close(&mut self) -> Result<()> {
         let path = self.folder.join(name(self.next));
         let open = &self.open;
         let tokens = open.mask.len();
@@ -124,7 +124,7 @@ impl Shards {
     ///
     /// # Errors
     /// [`TrainError`] if the contents of a shard differ from what was written.
-    pub fn open(folder: &Path, hidden: usize) -> Result<Self, TrainError> {
+    pub fn open(folder: &Path, hidden: usize) -> Result<Self> {
         let mut all = Self { hidden, files: Vec::new(), texts: Vec::new() };
         loop {
             let path = folder.join(name(all.files.len()));
@@ -216,7 +216,7 @@ impl Examples for Slice<'_> {
         self.shards.texts[self.texts.start + index].1.len()
     }
 
-    fn get(&self, index: usize) -> Result<Example, TrainError> {
+    fn get(&self, index: usize) -> Result<Example> {
         if index < self.texts.len() {
             Ok(self.shards.read(self.texts.start + index))
         } else {

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::TrainError;
+use super::{Result, TrainError};
 use crate::library::{Hub, HubError, HubId};
 
 /// What `--data` takes for it.
@@ -13,7 +13,7 @@ const FILE: &str = "Aeala/ShareGPT_Vicuna_unfiltered@8b0048ad6ae8c22f46a78c15559
                     ShareGPT_V4.3_unfiltered_cleaned_split.json";
 
 /// The file that `data` stands for: itself, or ShareGPT's, downloaded unless it is here.
-pub(super) fn chats_file(data: &Path, report: &mut dyn FnMut(&str)) -> Result<PathBuf, TrainError> {
+pub(super) fn chats_file(data: &Path, report: &mut dyn FnMut(&str)) -> Result<PathBuf> {
     // A file of this name comes first.
     if data != Path::new(NAME) || data.exists() {
         return Ok(data.to_owned());

@@ -15,7 +15,7 @@ use super::ops::Products;
 use super::optimiser::rate;
 use super::{
     AdamW, Batch, Columns, DraftNet, Elastic, Example, Examples, FeatureNoise, FirstWeights,
-    Length, LossComputer, Measure, Options, TrainError,
+    Length, LossComputer, Measure, Options, Result, TrainError,
 };
 use crate::model::head::{
     DraftVocabulary, FusionKind, HeadConfig, HeadError, SharedTables, to_tensor,
@@ -90,7 +90,7 @@ impl Trainer {
         shared: &SharedTables,
         options: Options,
         device: &Device,
-    ) -> Result<Self, TrainError> {
+    ) -> Result<Self> {
         options.check()?;
         if kind.taps() && options.vloss != 0.0 {
             let reason = "0, since a head over three layers of the target does not predict \
@@ -115,15 +115,11 @@ impl Trainer {
     ///
     /// # Errors
     /// [`TrainError::Failed`] if the file is missing or damaged.
-    pub fn resume(
-        checkpoint: &Path,
-        shared: &SharedTables,
-        device: &Device,
-    ) -> Result<Self, TrainError> {
+    pub fn resume(checkpoint: &Path, shared: &SharedTables, device: &Device) -> Result<Self> {
         Self::with(checkpoint::load(checkpoint, device)?, shared, device)
     }
 
-    fn with(parts: Checkpoint, shared: &SharedTables, device: &Device) -> Result<Self, TrainError> {
+    fn with(parts: Checkpoint, shared: &SharedTables, device: &Device) -> Result<Self> {
         let Checkpoint { options, mut net, adam, position } = parts;
         let lm_head = to_tensor(&shared.lm_head, device)?;
         let (vocab, hidden) = lm_head.dims2()?;
@@ -163,7 +159,7 @@ impl Trainer {
     /// [`TrainError::Example`] if an example cannot be read or there is none,
     /// [`TrainError::Failed`] if they are not those of the earlier steps or the loss is no longer a
     /// number; the head is then as before the step.
-    pub fn step(&mut self, examples: &dyn Examples) -> Result<StepReport, TrainError> {
+    pub fn step(&mut self, examples: &dyn Examples) -> Result<StepReport> {
         let started = Instant::now();
         let epoch = self.position.epoch;
         let batches: Vec<Batch> = (0..self.options.batches())
@@ -240,7 +236,7 @@ impl Trainer {
         examples: &dyn Examples,
         depth: usize,
         feedback: usize,
-    ) -> Result<Vec<Measure>, TrainError> {
+    ) -> Result<Vec<Measure>> {
         let Options { batch_tokens, window, .. } = self.options;
         let course = PassPlan { depth, every_exit: false, feedback, decay: 1.0, weight: 1.0 };
         let of = |step| Measure { depth, step, ..Measure::default() };
@@ -259,7 +255,7 @@ impl Trainer {
     ///
     /// # Errors
     /// [`TrainError::Failed`] if the disk is full or refuses.
-    pub fn save(&self, path: &Path) -> Result<(), TrainError> {
+    pub fn save(&self, path: &Path) -> Result<()> {
         checkpoint::save(path, &self.options, &self.net, &self.adam, &self.position)
     }
 
@@ -288,12 +284,7 @@ impl Trainer {
 
     /// Runs a batch forward. Returns the losses, divided by `counted`; the deepest exit on true
     /// features comes first.
-    fn pass(
-        &self,
-        batch: &Batch,
-        course: PassPlan,
-        counted: usize,
-    ) -> Result<LossOutput, TrainError> {
+    fn pass(&self, batch: &Batch, course: PassPlan, counted: usize) -> Result<LossOutput> {
         let PassPlan { depth, every_exit, feedback, decay, weight: of_batch } = course;
         let hidden = self.net.config.body.hidden;
         let (texts, rows, _) = batch.features.dims3()?;
@@ -325,7 +316,7 @@ impl Trainer {
         Ok(self.loss.compute(own, &estimates, &batch.labels, &counts, counted)?)
     }
 
-    fn next_batch(&mut self, examples: &dyn Examples) -> Result<Batch, TrainError> {
+    fn next_batch(&mut self, examples: &dyn Examples) -> Result<Batch> {
         let Options { seed, window, .. } = self.options;
         let batch_tokens = self.options.joined_tokens();
         let total = (0..examples.len()).map(|index| examples.tokens(index) as u64).sum();
@@ -363,7 +354,7 @@ impl Trainer {
         examples: &dyn Examples,
         indices: &[usize],
         noise: Option<FeatureNoise>,
-    ) -> Result<Batch, TrainError> {
+    ) -> Result<Batch> {
         let columns = Columns::of(&self.net.config);
         let vocab = self.net.config.body.vocab;
         let width = columns.width();
@@ -374,7 +365,7 @@ impl Trainer {
             example.cut(window, width);
             Ok(example)
         });
-        let read: Vec<Example> = read.collect::<Result<_, TrainError>>()?;
+        let read: Vec<Example> = read.collect::<Result<_>>()?;
         let scored = self.net.draft_vocab.as_ref();
         Ok(Batch::new(&read, &columns, scored, mask, noise, &self.net.device)?)
     }

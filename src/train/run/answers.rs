@@ -16,10 +16,10 @@ use crate::hardware::Machine;
 use crate::library::Tokenizer;
 use crate::model::CpuBatch;
 use crate::speculate::SamplerSettings;
-use crate::train::TrainError;
 use crate::train::chats;
 use crate::train::files::LineFile;
 use crate::train::render::Renderer;
+use crate::train::{Result, TrainError};
 
 const FILE: &str = "answers.jsonl";
 /// Half of the chats are answered greedily, because heads are mostly used that way; the other half
@@ -41,7 +41,7 @@ struct AnsweredChat {
 pub(super) fn answer(
     run: &mut RunContext<'_>,
     renderer: &Renderer,
-) -> Result<BTreeMap<usize, Vec<Message>>, TrainError> {
+) -> Result<BTreeMap<usize, Vec<Message>>> {
     let recipe = run.state.recipe.clone();
     let mut asked = Vec::new();
     for line in chats::read(&run.data()?)? {
@@ -134,7 +134,7 @@ struct AnswerTable<'a> {
 
 impl AnswerTable<'_> {
     /// Asks the chat's next question, or writes the chat if there is none, or none that fits.
-    fn go_on(&mut self, line: usize, mut talk: Talk) -> Result<(), TrainError> {
+    fn go_on(&mut self, line: usize, mut talk: Talk) -> Result<()> {
         while let Some(request) = self.question(&mut talk) {
             let Some(answer) = self.engine.begin(line, &request, talk.sampler, &self.names)? else {
                 self.talks.insert(line, talk);

@@ -8,12 +8,12 @@ use super::run_dir::RunDir;
 use super::state::{Spent, TrainState};
 use crate::model::head::FusionKind;
 use crate::train::files::whole;
-use crate::train::{Betas, Elastic, Length, TrainError, Used};
+use crate::train::{Betas, Elastic, Length, Result, Used};
 
 const FILE: &str = "README.md";
 
 /// Writes the card.
-pub(super) fn write(dir: &RunDir, state: &TrainState, date: &str) -> Result<(), TrainError> {
+pub(super) fn write(dir: &RunDir, state: &TrainState, date: &str) -> Result<()> {
     let text = about(state, date) + &data(state) + &training(state) + &measures(state);
     whole(&dir.out.join(FILE), |file| file.write_all(text.as_bytes()))
 }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::TrainEvent;
 use super::run_dir::RunDir;
 use super::state::{Stage, TrainState};
+use super::{Reports, TrainEvent};
 use crate::hardware::UsageMeter;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{TargetFiles, TargetFingerprint, find_spec, open_target};
 use crate::model::CpuTarget;
 use crate::model::head::HeadConfig;
-use crate::train::{Elastic, TrainError, head_config, sharegpt};
+use crate::train::{Elastic, Result, head_config, sharegpt};
 
 pub(super) struct RunContext<'a> {
     pub dir: RunDir,
@@ -22,7 +22,7 @@ pub(super) struct RunContext<'a> {
     pub files: TargetFiles,
     pub pool: Arc<Pool>,
     pub stop: &'a AtomicBool,
-    pub report: &'a mut dyn FnMut(TrainEvent<'_>),
+    pub report: Reports<'a>,
     gauge: UsageMeter,
     stage: Option<(Stage, Instant, u64)>,
 }
@@ -34,7 +34,7 @@ impl<'a> RunContext<'a> {
         files: TargetFiles,
         threads: usize,
         stop: &'a AtomicBool,
-        report: &'a mut dyn FnMut(TrainEvent<'_>),
+        report: Reports<'a>,
     ) -> Self {
         let pool = Arc::new(Pool::new(threads));
         let gauge = UsageMeter::new(None);
@@ -45,8 +45,8 @@ impl<'a> RunContext<'a> {
     pub fn open(
         name: &str,
         folders: &[String],
-        report: &mut dyn FnMut(TrainEvent<'_>),
-    ) -> Result<(TargetFiles, TargetFingerprint), TrainError> {
+        report: Reports<'_>,
+    ) -> Result<(TargetFiles, TargetFingerprint)> {
         let files = open_target(&find_spec(name, folders)?, &mut |progress| {
             report(TrainEvent::Fetching(&progress.to_string()));
         })?;
@@ -55,14 +55,14 @@ impl<'a> RunContext<'a> {
     }
 
     /// The file of chats, downloaded if it is one that the program knows.
-    pub fn data(&mut self) -> Result<PathBuf, TrainError> {
+    pub fn data(&mut self) -> Result<PathBuf> {
         let report = &mut self.report;
         let data = &self.state.recipe.data;
         sharegpt::chats_file(data, &mut |said| report(TrainEvent::Fetching(said)))
     }
 
     /// The target, for texts of up to `positions` tokens.
-    pub fn target(&self, positions: usize) -> Result<CpuTarget, TrainError> {
+    pub fn target(&self, positions: usize) -> Result<CpuTarget> {
         let capacity = positions.clamp(1, self.files.config.max_positions);
         Ok(self.files.on_cpu(Arc::clone(&self.pool), capacity, KvFormat::F32)?)
     }
@@ -108,7 +108,7 @@ impl<'a> RunContext<'a> {
 
     /// Ends the stage, temporarily or finally: the time and memory that it took are added up and
     /// saved.
-    pub fn end(&mut self, amount: u64) -> Result<(), TrainError> {
+    pub fn end(&mut self, amount: u64) -> Result<()> {
         self.look();
         if let Some((stage, since, peak)) = self.stage.take() {
             self.state.spend(stage, amount, since.elapsed(), peak);

@@ -13,8 +13,8 @@ use crate::draft::{Budget, Drafter, FeatureHead};
 use crate::library::{Spec, open_head};
 use crate::model::head::{HeadError, HeadRequest, HeadWeights, PackedHead, SharedTables};
 use crate::speculate::{SamplerSettings, Shape};
-use crate::train::TrainError;
 use crate::train::render::Text;
+use crate::train::{Result, TrainError};
 
 /// The paper's tree.
 const SHAPE: Shape = Shape { gamma: 16, width: 10, depth: 7 };
@@ -63,7 +63,7 @@ impl DecodeRow {
 }
 
 /// Decodes, unless that has been done or there is nothing to do.
-pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), TrainError> {
+pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<()> {
     let prompts = prompts(run, texts);
     if run.state.decoded.is_some() || prompts.is_empty() {
         return Ok(());
@@ -107,7 +107,7 @@ pub(super) fn tau(
     weights: &HeadWeights,
     texts: &[Text],
     most: usize,
-) -> Result<Option<f64>, TrainError> {
+) -> Result<Option<f64>> {
     let prompts = prompts(run, texts);
     let prompts = &prompts[..prompts.len().min(most)];
     if prompts.is_empty() {
@@ -141,7 +141,7 @@ impl Decoder {
         weights: &HeadWeights,
         prompts: &[Text],
         longest: usize,
-    ) -> Result<Self, TrainError> {
+    ) -> Result<Self> {
         let starts = prompts.iter().map(|text| text.answers[0].start);
         let room = run.files.config.max_positions;
         let context = (starts.max().unwrap_or(0) + longest + SHAPE.gamma).min(room);
@@ -163,7 +163,7 @@ impl Decoder {
         run: &RunContext<'_>,
         text: &Text,
         row: &mut DecodeRow,
-    ) -> Result<Vec<u32>, TrainError> {
+    ) -> Result<Vec<u32>> {
         let Self { engine, context, longest } = self;
         engine.forget();
         let prompt = text.tokens[..text.answers[0].start].to_vec();

@@ -12,10 +12,10 @@ use super::learn::draft_vocab;
 use super::recipe::Recipe;
 use super::run_dir::RunDir;
 use super::state::{Chats, Spent, Stage, TrainState};
-use super::{RunRequest, TrainEvent, device, features, texts};
+use super::{Reports, RunRequest, device, features, texts};
 use crate::model::head::{DraftVocabulary, HeadConfig, SharedTables};
 use crate::train::shards::{self, Slice};
-use crate::train::{Columns, Elastic, Length, Options, TrainError, Trainer, Used, chats};
+use crate::train::{Columns, Elastic, Length, Options, Result, TrainError, Trainer, Used, chats};
 
 /// How many tokens the sample has: a few batches of a small training, a minute of a large target.
 const SAMPLE: usize = 1536;
@@ -53,8 +53,8 @@ impl RunEstimate {
 pub fn estimate(
     request: &RunRequest,
     stop: &AtomicBool,
-    report: &mut dyn FnMut(TrainEvent<'_>),
-) -> Result<RunEstimate, TrainError> {
+    report: Reports<'_>,
+) -> Result<RunEstimate> {
     let recipe = &request.recipe;
     recipe.check()?;
     let device = device(request.device)?;
@@ -107,7 +107,7 @@ pub fn estimate(
 
 /// How many chats will be used and how many tokens they have; if the target is to answer them,
 /// scaled up from the sample.
-fn whole(data: &Path, recipe: &Recipe, known: &Chats) -> Result<(usize, u64), TrainError> {
+fn whole(data: &Path, recipe: &Recipe, known: &Chats) -> Result<(usize, u64)> {
     if !recipe.self_answers {
         return Ok((known.used, known.tokens as u64));
     }
@@ -139,12 +139,7 @@ struct Learner<'a> {
 impl Learner<'_> {
     /// The time that learning takes with so many chats and tokens, and how many weights are
     /// trained.
-    fn sample(
-        &self,
-        run: &RunContext<'_>,
-        chats: usize,
-        tokens: u64,
-    ) -> Result<(Spent, u64), TrainError> {
+    fn sample(&self, run: &RunContext<'_>, chats: usize, tokens: u64) -> Result<(Spent, u64)> {
         let options = &self.recipe.options;
         let used = options.used;
         let own = if used.steps > 0 { used.share } else { 0.0 };
@@ -175,7 +170,7 @@ impl Learner<'_> {
     /// Tokens per second of the second step of a training whose every step runs all blocks, and how
     /// many weights it trains. The first step is slower, because its memory has not been touched
     /// before.
-    fn rate(&self, run: &RunContext<'_>, used: Used) -> Result<(f64, u64), TrainError> {
+    fn rate(&self, run: &RunContext<'_>, used: Used) -> Result<(f64, u64)> {
         let elastic = match self.recipe.options.elastic {
             Elastic::Drawn => Elastic::Off,
             other => other,

@@ -7,13 +7,13 @@ use crate::model::head::HeadError;
 use crate::model::{CpuTarget, Target};
 use crate::train::render::Text;
 use crate::train::shards::{self, ShardWriter, Shards};
-use crate::train::{Columns, TrainError};
+use crate::train::{Columns, Result, TrainError};
 
 /// How many tokens one pass has; the training can be stopped between two passes.
 const SLICE: usize = 256;
 
 /// The texts with their features, held-out ones first; computed if they do not exist yet.
-pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shards, TrainError> {
+pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shards> {
     let head = run.head_config();
     let width = Columns::of(&head).width();
     let work = run.dir.work();
@@ -58,7 +58,7 @@ fn pass(
     tapped: bool,
     text: &Text,
     before: u64,
-) -> Result<Vec<f32>, TrainError> {
+) -> Result<Vec<f32>> {
     target.truncate(0);
     let mut features = Vec::new();
     for slice in text.tokens.chunks(SLICE) {

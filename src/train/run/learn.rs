@@ -15,7 +15,9 @@ use crate::library::made_for;
 use crate::model::head::{DraftVocabulary, SharedTables};
 use crate::train::render::Text;
 use crate::train::shards::{Shards, Slice};
-use crate::train::{Examples, Length, Measure, Options, TrainError, Trainer, draft_vocabulary};
+use crate::train::{
+    Examples, Length, Measure, Options, Result, TrainError, Trainer, draft_vocabulary,
+};
 
 const CHECKPOINT: &str = "checkpoint.safetensors";
 /// The time between two checkpoints.
@@ -27,7 +29,7 @@ pub(super) fn learn(
     rendered: &[Text],
     shards: &Shards,
     device: &Device,
-) -> Result<(), TrainError> {
+) -> Result<()> {
     let recipe = run.state.recipe.clone();
     let held = run.held();
     let texts = shards.part(held..shards.texts());
@@ -98,7 +100,7 @@ fn look(
     check: &Slice<'_>,
     rendered: &[Text],
     prompts: usize,
-) -> Result<(), TrainError> {
+) -> Result<()> {
     let recipe = &run.state.recipe;
     let found = trainer.measure(check, recipe.blocks, recipe.options.used.steps)?;
     let tau = decode_eval::tau(run, &trainer.net.head_weights()?, rendered, prompts)?;
@@ -117,11 +119,7 @@ fn look(
 }
 
 /// The measures of the head at each depth at which it can be cut.
-fn measures(
-    run: &RunContext<'_>,
-    trainer: &Trainer,
-    check: &Slice<'_>,
-) -> Result<Vec<Measure>, TrainError> {
+fn measures(run: &RunContext<'_>, trainer: &Trainer, check: &Slice<'_>) -> Result<Vec<Measure>> {
     let recipe = &run.state.recipe;
     let mut all = Vec::new();
     for depth in recipe.depths() {
@@ -131,11 +129,7 @@ fn measures(
 }
 
 /// Writes the head: the best one so far, which need not be the last.
-fn keep_best(
-    run: &mut RunContext<'_>,
-    trainer: &Trainer,
-    check: &Slice<'_>,
-) -> Result<(), TrainError> {
+fn keep_best(run: &mut RunContext<'_>, trainer: &Trainer, check: &Slice<'_>) -> Result<()> {
     let last = trainer.position.steps;
     if let Some(Best { step, held, .. }) = run.state.best.clone() {
         if step < last {
@@ -189,7 +183,7 @@ fn to_measure(shards: &Shards, held: usize, most: usize) -> Slice<'_> {
 }
 
 /// A failure outside of the training itself does not end it.
-fn note(run: &mut RunContext<'_>, done: Result<(), TrainError>) {
+fn note(run: &mut RunContext<'_>, done: Result<()>) {
     if let Err(error) = done {
         run.note(&error.to_string());
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::run_dir::RunDir;
 use crate::chart::{Lines, Series};
 use crate::train::files::{LineFile, whole};
-use crate::train::{Measure, Options, StepReport, TrainError};
+use crate::train::{Measure, Options, Result, StepReport};
 
 const FILE: &str = "log.jsonl";
 const CURVE: &str = "loss.svg";
@@ -48,28 +48,23 @@ pub(super) struct Log {
 impl Log {
     /// Resumes after `steps` steps. Lines of later steps are dropped, because those steps are run
     /// again.
-    pub fn open(dir: &RunDir, steps: u64) -> Result<Self, TrainError> {
+    pub fn open(dir: &RunDir, steps: u64) -> Result<Self> {
         let kept = |line: &LogLine| line.step() <= steps;
         let (file, entries) = LineFile::resume(dir.out.join(FILE), kept)?;
         Ok(Self { dir: dir.clone(), file, entries })
     }
 
     /// Adds a step.
-    pub fn step(&mut self, report: &StepReport) -> Result<(), TrainError> {
+    pub fn step(&mut self, report: &StepReport) -> Result<()> {
         self.add(LogLine::Step(report.clone()))
     }
 
     /// Adds measures on held-out chats.
-    pub fn held(
-        &mut self,
-        step: u64,
-        measures: &[Measure],
-        tau: Option<f64>,
-    ) -> Result<(), TrainError> {
+    pub fn held(&mut self, step: u64, measures: &[Measure], tau: Option<f64>) -> Result<()> {
         self.add(LogLine::Held { step, measures: measures.to_vec(), tau })
     }
 
-    fn add(&mut self, entry: LogLine) -> Result<(), TrainError> {
+    fn add(&mut self, entry: LogLine) -> Result<()> {
         let written = self.file.add(&entry);
         self.entries.push(entry);
         written
@@ -77,7 +72,7 @@ impl Log {
 
     /// Draws the loss of the deepest exit on the target's features, during training and on held-out
     /// chats.
-    pub fn draw(&self, options: &Options) -> Result<(), TrainError> {
+    pub fn draw(&self, options: &Options) -> Result<()> {
         let loss =
             |measure: &Measure| options.vloss * measure.vloss + options.ploss * measure.ploss;
         let mut trained: Vec<(f64, f64)> = Vec::new();

@@ -31,7 +31,7 @@ pub use recipe::Recipe;
 pub use state::{Best, Chats, Spent, Stage, TrainState, size};
 pub(super) use texts::{Drawn, render};
 
-use super::{Measure, StepReport, TrainError};
+use super::{Measure, Result, StepReport, TrainError};
 use crate::chat::today;
 use context::RunContext;
 use run_dir::RunDir;
@@ -76,6 +76,9 @@ pub enum TrainEvent<'a> {
     Spent(&'a Spent),
 }
 
+/// Receives the events of a training.
+pub type Reports<'a> = &'a mut dyn FnMut(TrainEvent<'_>);
+
 /// Where a head is trained; the target runs on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TrainDevice {
@@ -110,7 +113,7 @@ pub struct RunRequest {
 ///
 /// # Errors
 /// [`TrainError::Nothing`] if there is none, [`TrainError::Failed`] if it cannot be read.
-pub fn stored(out: &Path) -> Result<Recipe, TrainError> {
+pub fn stored(out: &Path) -> Result<Recipe> {
     Ok(RunDir::resume(out)?.1.recipe)
 }
 
@@ -118,11 +121,7 @@ pub fn stored(out: &Path) -> Result<Recipe, TrainError> {
 ///
 /// # Errors
 /// [`TrainError`]: [`TrainError::Stopped`] once `stop` is set. What was done so far is kept.
-pub fn train(
-    request: &RunRequest,
-    stop: &AtomicBool,
-    report: &mut dyn FnMut(TrainEvent<'_>),
-) -> Result<(), TrainError> {
+pub fn train(request: &RunRequest, stop: &AtomicBool, report: Reports<'_>) -> Result<()> {
     let RunRequest { out, recipe, threads, .. } = request;
     recipe.check()?;
     let device = device(request.device)?;
@@ -168,7 +167,7 @@ pub fn train(
     if request.keep_work { Ok(()) } else { run.dir.clear() }
 }
 
-fn device(wish: TrainDevice) -> Result<Device, TrainError> {
+fn device(wish: TrainDevice) -> Result<Device> {
     let found = match wish {
         TrainDevice::Cpu => Ok(Device::Cpu),
         TrainDevice::Cuda => Device::new_cuda(0),

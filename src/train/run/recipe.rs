@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::model::head::FusionKind;
 use crate::train::{
-    DraftVocabSize, Elastic, FirstWeights, Length, MaskRule, Options, TrainError, TrainPrecision,
-    Used,
+    DraftVocabSize, Elastic, FirstWeights, Length, MaskRule, Options, Result, TrainError,
+    TrainPrecision, Used,
 };
 
 /// A complete training. The fields are flags of `train`, whose help the comments are; a flag that
@@ -195,7 +195,7 @@ impl Recipe {
     ///
     /// # Errors
     /// [`TrainError::Option`] for the first figure that makes no sense.
-    pub fn check(&self) -> Result<(), TrainError> {
+    pub fn check(&self) -> Result<()> {
         if self.kind == FusionKind::Eagle3 && self.blocks != 1 {
             let reason = "1, since an EAGLE-3 head has one block";
             return Err(TrainError::Option("blocks", self.blocks.to_string(), reason));

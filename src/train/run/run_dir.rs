@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::state::{TrainState, size};
 use crate::files::{private_folder, read_regular, read_text};
-use crate::train::TrainError;
 use crate::train::files::whole;
+use crate::train::{Result, TrainError};
 
 const WORK: &str = "work";
 const STATE: &str = "run.json";
@@ -28,7 +28,7 @@ impl RunDir {
     ///
     /// # Errors
     /// [`TrainError::Unfinished`] and [`TrainError::Occupied`] if something is in it.
-    pub fn begin(out: &Path) -> Result<Self, TrainError> {
+    pub fn begin(out: &Path) -> Result<Self> {
         let dir = Self { out: out.to_owned() };
         if dir.file(STATE).exists() {
             return Err(TrainError::Unfinished(dir.out));
@@ -50,7 +50,7 @@ impl RunDir {
     /// # Errors
     /// [`TrainError::Nothing`] if there is none, [`TrainError::Failed`] if its state cannot be
     /// read.
-    pub fn resume(out: &Path) -> Result<(Self, TrainState), TrainError> {
+    pub fn resume(out: &Path) -> Result<(Self, TrainState)> {
         let dir = Self { out: out.to_owned() };
         let path = dir.file(STATE);
         if !path.exists() {
@@ -75,7 +75,7 @@ impl RunDir {
     ///
     /// # Errors
     /// [`TrainError::Failed`].
-    pub(crate) fn take_best(&self) -> Result<(), TrainError> {
+    pub(crate) fn take_best(&self) -> Result<()> {
         for name in HEAD_FILES {
             let from = self.best().join(name);
             let to = self.out.join(name);
@@ -95,7 +95,7 @@ impl RunDir {
     ///
     /// # Errors
     /// [`TrainError::Failed`]; the previous state stays.
-    pub fn save(&self, state: &TrainState) -> Result<(), TrainError> {
+    pub fn save(&self, state: &TrainState) -> Result<()> {
         let path = self.file(STATE);
         let text = serde_json::to_vec_pretty(state).map_err(|error| unusable(&path, error))?;
         whole(&path, |file| file.write_all(&text))
@@ -105,11 +105,11 @@ impl RunDir {
     ///
     /// # Errors
     /// [`TrainError::Failed`] with both figures.
-    pub fn need(&self, bytes: u64) -> Result<(), TrainError> {
+    pub fn need(&self, bytes: u64) -> Result<()> {
         self.fits(bytes, free(&self.work()))
     }
 
-    fn fits(&self, needed: u64, free: Option<u64>) -> Result<(), TrainError> {
+    fn fits(&self, needed: u64, free: Option<u64>) -> Result<()> {
         match free {
             Some(free) if free < needed => Err(TrainError::Failed(format!(
                 "{} needs {} of disk space, but only {} is free; use fewer chats (--limit), a \
@@ -127,7 +127,7 @@ impl RunDir {
     ///
     /// # Errors
     /// [`TrainError::Failed`].
-    pub fn clear(&self) -> Result<(), TrainError> {
+    pub fn clear(&self) -> Result<()> {
         let work = self.work();
         fs::remove_dir_all(&work).map_err(|source| TrainError::write(&work, source))
     }

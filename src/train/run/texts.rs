@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::context::RunContext;
 use super::state::{Chats, Stage};
-use super::{TrainEvent, answers};
+use super::{Reports, TrainEvent, answers};
 use crate::chat::Message;
 use crate::speculate::Noise;
-use crate::train::TrainError;
 use crate::train::chats;
 use crate::train::files::{read_lines, write_lines};
 use crate::train::render::{Renderer, Text};
+use crate::train::{Result, TrainError};
 
 const FILE: &str = "texts.jsonl";
 /// How many faults are kept word for word; the others are counted.
 const NAMED: usize = 100;
 
 /// The texts, held-out ones first; rendered if they have not been rendered yet.
-pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, TrainError> {
+pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>> {
     let path = run.dir.file(FILE);
     if run.state.chats.is_some() && path.exists() {
         return read_lines(&path);
@@ -57,8 +57,8 @@ pub(in crate::train) fn render(
     drawn: Drawn,
     answered: Option<&BTreeMap<usize, Vec<Message>>>,
     stop: &AtomicBool,
-    report: &mut dyn FnMut(TrainEvent<'_>),
-) -> Result<(Vec<Text>, Chats), TrainError> {
+    report: Reports<'_>,
+) -> Result<(Vec<Text>, Chats)> {
     let mut chats = Chats::default();
     let mut texts = Vec::new();
     for line in chats::read(data)? {
