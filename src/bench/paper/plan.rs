@@ -8,22 +8,17 @@ use crate::plan::{DrafterId, Strategy};
 
 /// Models that a table needs in addition to those of the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Paper")]
 pub struct PaperModels {
     /// EAGLE-1 or EAGLE-2 head for the target: a folder, a file or a hub id.
-    #[arg(long, value_name = "MODEL", help_heading = "Paper")]
+    #[arg(long, value_name = "MODEL")]
     pub eagle_head: Option<String>,
     /// Second small model, in addition to --draft-model.
-    #[arg(long, value_name = "MODEL", help_heading = "Paper")]
+    #[arg(long, value_name = "MODEL")]
     pub second_draft_model: Option<String>,
     /// Head for the row of Table III with M blocks; repeat the flag for several. The other rows use
     /// the head of --draft.
-    #[arg(
-        long,
-        value_name = "M=MODEL",
-        value_parser = block_head,
-        conflicts_with = "figure",
-        help_heading = "Paper"
-    )]
+    #[arg(long, value_name = "M=MODEL", value_parser = block_head, conflicts_with = "figure")]
     pub block_head: Vec<BlockHead>,
 }
 

@@ -22,6 +22,7 @@ use crate::cli::shared_args::SharedArgs;
                   answer was not the target's own or a strategy failed or was left out, 2 wrong \
                   flags, 3 a model could not be loaded, 130 interrupted."
 )]
+#[command(next_help_heading = "Bench")]
 pub struct BenchArgs {
     /// A different measurement.
     #[command(subcommand)]
@@ -32,13 +33,13 @@ pub struct BenchArgs {
     /// d, m, head, draft-model, draft-vocab, draft-precision, draft-threads, rest-text, ngrams,
     /// gpu-layers, device, vram and label; `m=all` uses every block, `gamma=c+1` one node more than
     /// the strategy chooses itself.
-    #[arg(long, value_name = "NAME[:SETTING=VALUE,…];…", help_heading = "Bench")]
+    #[arg(long, value_name = "NAME[:SETTING=VALUE,…];…")]
     pub strategies: Option<String>,
     /// File with one such strategy per line; `#` starts a comment.
-    #[arg(long, alias = "contenders", value_name = "FILE", help_heading = "Bench")]
+    #[arg(long, alias = "contenders", value_name = "FILE")]
     pub candidates: Option<PathBuf>,
     /// Run each strategy in its own process, so that its memory is measured separately.
-    #[arg(long, help_heading = "Bench")]
+    #[arg(long)]
     pub isolated: bool,
     /// Flags shared by these runs.
     #[command(flatten)]
@@ -76,34 +77,36 @@ pub enum BenchCommand {
 
 /// How a result is printed.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Bench")]
 pub struct StyleArgs {
     /// Print the tables as Markdown.
-    #[arg(long, conflicts_with = "json", help_heading = "Bench")]
+    #[arg(long, conflicts_with = "json")]
     pub markdown: bool,
     /// Print one JSON object with a record of everything, instead of the tables.
-    #[arg(long, help_heading = "Bench")]
+    #[arg(long)]
     pub json: bool,
 }
 
 /// Flags shared by the runs over prompts.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Bench")]
 pub struct BenchRunArgs {
     /// Prompt sets: bundled sets, downloaded sets (see `bench fetch`: spec-bench, or one of its
     /// sets such as spec-bench/qa), files or folders of `{"id","category","turns"}` lines [default:
     /// every bundled set: everyday, mt_bench, humaneval, gsm8k, instructions, summarization].
-    #[arg(long, value_name = "SET|FILE,…", value_delimiter = ',', help_heading = "Bench")]
+    #[arg(long, value_name = "SET|FILE,…", value_delimiter = ',')]
     pub prompts: Vec<String>,
     /// Maximum number of prompts per set, spread evenly over the set [default: all].
-    #[arg(long, value_name = "N", help_heading = "Bench")]
+    #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
     /// How the result is printed.
     #[command(flatten)]
     pub style: StyleArgs,
     /// Draw the charts into this folder.
-    #[arg(long, value_name = "FOLDER", help_heading = "Bench")]
+    #[arg(long, value_name = "FOLDER")]
     pub svg: Option<PathBuf>,
     /// Also write the JSON object to this file, for `bench compare`.
-    #[arg(long, value_name = "FILE", help_heading = "Bench")]
+    #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Flags shared with the chat.
     #[command(flatten)]
@@ -122,21 +125,22 @@ impl BenchRunArgs {
 
 /// Flags of `bench sweep`.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Sweep")]
 pub struct SweepArgs {
     /// The settings to vary, one after the other [default: m,gamma,k,d,duo].
-    #[arg(long, value_name = "SETTING,…", value_delimiter = ',', help_heading = "Sweep")]
+    #[arg(long, value_name = "SETTING,…", value_delimiter = ',')]
     pub over: Vec<SweepAxis>,
     /// The values of γ [default: 1 to 64].
-    #[arg(long, value_name = "N,…", value_delimiter = ',', help_heading = "Sweep")]
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub gammas: Vec<usize>,
     /// The numbers of blocks M: a list, or a range such as 1..5 [default: all that the head has].
-    #[arg(long = "head-blocks", value_name = "M,…|A..B", help_heading = "Sweep")]
+    #[arg(long = "head-blocks", value_name = "M,…|A..B")]
     pub head_blocks: Option<String>,
     /// Another draft head to compare with the first; repeat the flag for several.
-    #[arg(long, value_name = "MODEL", help_heading = "Sweep")]
+    #[arg(long, value_name = "MODEL")]
     pub also: Vec<String>,
     /// Only two short answers per candidate, and only the two most promising placements.
-    #[arg(long, help_heading = "Sweep")]
+    #[arg(long)]
     pub quick: bool,
     /// Flags shared by these runs.
     #[command(flatten)]

@@ -25,14 +25,15 @@ const TABLE: &str = "table ";
 
 /// Flags of `bench paper`.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Paper")]
 pub struct PaperArgs {
     /// Table to repeat: 1, 2 or 3 of the Dovetail paper, duo-1 to duo-4 of the DuoDecoding paper.
-    #[arg(long, value_name = "TABLE", required_unless_present = "figure", help_heading = "Paper")]
+    #[arg(long, value_name = "TABLE", required_unless_present = "figure")]
     pub table: Option<String>,
     /// Figure to repeat: 1 (placement) or 4 (the target's pass by the number of nodes) of the
     /// Dovetail paper; duo-1 (drafting during verification, by prompt length), duo-3 (time to the
     /// first token), duo-4 (waiting) or duo-5 (number of sequences) of the DuoDecoding paper.
-    #[arg(long, value_name = "FIGURE", conflicts_with = "table", help_heading = "Paper")]
+    #[arg(long, value_name = "FIGURE", conflicts_with = "table")]
     pub figure: Option<String>,
     /// Models that only some tables need.
     #[command(flatten)]

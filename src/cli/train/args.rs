@@ -22,6 +22,7 @@ use crate::train::run::{Recipe, TrainDevice};
                   \"content\": …}, …]}, ShareGPT's {\"conversations\": [{\"from\": …, \
                   \"value\": …}, …]} or, with --self-answers, also {\"turns\": [question, …]}."
 )]
+#[command(next_help_heading = "Training")]
 pub struct TrainArgs {
     /// Those of the recipe.
     #[command(flatten)]
@@ -45,27 +46,14 @@ pub struct TrainArgs {
         value_name = "NAME",
         default_value = "quick",
         conflicts_with = "resume",
-        display_order = 0,
-        help_heading = "Training"
+        display_order = 0
     )]
     pub preset: RecipePreset,
     /// Train for this many minutes [quick: 8].
-    #[arg(
-        long,
-        value_name = "X",
-        conflicts_with_all = ["steps", "epochs"],
-        display_order = 1,
-        help_heading = "Training"
-    )]
+    #[arg(long, value_name = "X", conflicts_with_all = ["steps", "epochs"], display_order = 1)]
     pub minutes: Option<f64>,
     /// Train for this many steps [paper: 200000].
-    #[arg(
-        long,
-        value_name = "N",
-        conflicts_with = "epochs",
-        display_order = 2,
-        help_heading = "Training"
-    )]
+    #[arg(long, value_name = "N", conflicts_with = "epochs", display_order = 2)]
     pub steps: Option<u64>,
     /// Compute threads of the target [default: one per fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Machine")]

@@ -32,52 +32,47 @@ const QUICK: Duration = Duration::from_secs(12);
 
 /// Flags of `bench pass`.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Pass")]
 pub struct PassArgs {
     /// Time only passes of this model's own weights on the CPU: a GGUF file, a folder, a hub id,
     /// the name of a model on this machine or `bundled` [default: rounds with the models that the
     /// other flags name].
-    #[arg(
-        long,
-        value_name = "MODEL",
-        conflicts_with_all = ["shape", "format", "accept"],
-        help_heading = "Pass"
-    )]
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["shape", "format", "accept"])]
     pub model: Option<String>,
     /// Use random weights in the shape of a known model, with a DGF head of matching size on the
     /// CPU: 1b, 7b, 13b, qwen3.5-4b, gemma4-e4b, or a mixture of experts, qwen3-moe or mixtral.
-    #[arg(long, value_name = "NAME", help_heading = "Pass")]
+    #[arg(long, value_name = "NAME")]
     pub shape: Option<String>,
     /// How many of the shape's layers to use, if all of them take too much memory [default: all].
-    #[arg(long, value_name = "N", requires = "shape", help_heading = "Pass")]
+    #[arg(long, value_name = "N", requires = "shape")]
     pub layers: Option<NonZeroUsize>,
     /// Format of the random weights, for example q4_k, q8_0 or bf16.
-    #[arg(long, value_name = "NAME", default_value = "q4_k", help_heading = "Pass")]
+    #[arg(long, value_name = "NAME", default_value = "q4_k")]
     pub format: String,
     /// Blocks of the head (M): a list, or a range such as 1..5; with --shape, 0 times passes alone
     /// [default: 1..5 with --shape, otherwise all that the head has].
-    #[arg(long = "head-blocks", value_name = "M,…|A..B", help_heading = "Pass")]
+    #[arg(long = "head-blocks", value_name = "M,…|A..B")]
     pub head_blocks: Option<String>,
     /// Numbers of nodes γ.
     #[arg(
         long,
         value_name = "N,…",
         value_delimiter = ',',
-        default_value = "1,2,4,8,12,16,24,32,48,64",
-        help_heading = "Pass"
+        default_value = "1,2,4,8,12,16,24,32,48,64"
     )]
     pub gammas: Vec<usize>,
     /// Instruction sets to time passes alone with, or `all` that this machine has [default: the
     /// fastest].
-    #[arg(long, value_name = "NAME,…|all", value_delimiter = ',', help_heading = "Pass")]
+    #[arg(long, value_name = "NAME,…|all", value_delimiter = ',')]
     pub isa: Vec<String>,
     /// Acceptance to predict from. Either records of large fixed trees, made with `dovetail run
     /// --record FILE --strategy dovetail --gamma 64 --width 10 --depth 7 --blocks M` (for a small
     /// model with `--strategy small-model`), or the Dovetail paper's figures for heads at γ = 16:
     /// paper:mt_bench or paper:humaneval.
-    #[arg(long, value_name = "FILE,…|paper:SET", value_delimiter = ',', help_heading = "Pass")]
+    #[arg(long, value_name = "FILE,…|paper:SET", value_delimiter = ',')]
     pub accept: Vec<PathBuf>,
     /// Finish within 40 seconds once the models are loaded, with fewer repetitions.
-    #[arg(long, help_heading = "Pass")]
+    #[arg(long)]
     pub quick: bool,
     /// How the result is written.
     #[command(flatten)]
