@@ -105,10 +105,10 @@ impl PlainChat {
         write!(out, "{}: ", self.ready.target)?;
         let mut said = String::new();
         loop {
-            match self.events.next()? {
-                Event::First { token, .. } => drop(say(&[token], &mut said, out)?),
+            let event = self.events.next()?;
+            let words = say(event.committed(), &mut said, out)?;
+            match event {
                 Event::Round { round, .. } => {
-                    let words = say(&round.committed, &mut said, out)?;
                     let number = self.rounds.len() + 1;
                     self.rounds.push(format!("Round {number}, {}: {words:?}", caption(&round)));
                 }

@@ -143,13 +143,10 @@ impl<W: Write, E: Write> AnswerWriter<W, E> {
             self.out.write_all(json_line(&line)?.as_bytes())?;
             self.out.flush()?;
         }
+        for token in event.committed() {
+            self.token(token)?;
+        }
         match event {
-            Event::First { token, .. } => self.token(&token)?,
-            Event::Round { round, .. } => {
-                for token in &round.committed {
-                    self.token(token)?;
-                }
-            }
             Event::Finished { .. } => return Ok(Some(Ok(()))),
             Event::Failed { generation, error } => {
                 self.loading.finish_and_clear();

@@ -93,11 +93,9 @@ fn verify_from(
     let mut plain: Vec<Committed> = Vec::new();
     let mut failed = None;
     backend.answer(&job, controls, &mut |event| {
-        match event {
-            Event::First { token, .. } => plain.push(token),
-            Event::Round { round, .. } => plain.extend(round.committed),
-            Event::Failed { error, .. } => failed = Some(error),
-            _ => {}
+        plain.extend_from_slice(event.committed());
+        if let Event::Failed { error, .. } = event {
+            failed = Some(error);
         }
         true
     });

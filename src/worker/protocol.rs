@@ -110,6 +110,15 @@ pub enum Event {
 }
 
 impl Event {
+    /// The tokens that it adds to the answer.
+    pub fn committed(&self) -> &[Committed] {
+        match self {
+            Self::First { token, .. } => std::slice::from_ref(token),
+            Self::Round { round, .. } => &round.committed,
+            _ => &[],
+        }
+    }
+
     /// The answer that it belongs to; `None` if it belongs to none.
     pub fn generation(&self) -> Option<u64> {
         match self {

@@ -61,11 +61,7 @@ impl Said {
     }
 
     pub fn hear(&mut self, event: Event) -> bool {
-        let committed = match &event {
-            Event::First { token, .. } => std::slice::from_ref(token),
-            Event::Round { round, .. } => &round.committed,
-            _ => &[],
-        };
+        let committed = event.committed();
         self.text.extend(committed.iter().map(|token| token.text.as_str()));
         self.tokens.extend(committed.iter().map(|token| token.token));
         match event {

@@ -69,12 +69,7 @@ fn a_thought_that_the_prompt_opened_is_told_from_the_answer() {
     let all = rest(&events);
     let mut thought = String::new();
     for event in &all {
-        let committed = match event {
-            Event::First { token, .. } => std::slice::from_ref(token),
-            Event::Round { round, .. } => &round.committed,
-            _ => continue,
-        };
-        for token in committed {
+        for token in event.committed() {
             assert_eq!(token.text, "", "the toy closes no thought");
             thought += token.thought.as_deref().unwrap();
         }

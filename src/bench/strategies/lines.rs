@@ -143,7 +143,7 @@ impl CandidateLine {
             let known = Strategy::names();
             let near = Strategy::nearest(name).map(|near| format!("; did you mean `{near}`?"));
             let near = near.unwrap_or_else(|| format!("; the strategies are {known}"));
-            format!("there is no strategy `{name}`{near}")
+            format!("there is no such strategy{near}")
         })?;
         let mut line = Self::of(row);
         for variant in parts {
@@ -151,18 +151,16 @@ impl CandidateLine {
                 OVERLAP => line.overlap = true,
                 UNCOUPLED => line.uncoupled = true,
                 other => {
-                    let known = format!("`+{OVERLAP}` or `+{UNCOUPLED}`");
                     return Err(format!(
-                        "there is no variant `+{other}`; a name can be followed by \
-                                        {known}"
+                        "there is no variant `+{other}`; a name can be followed by `+{OVERLAP}` or \
+                         `+{UNCOUPLED}`"
                     ));
                 }
             }
         }
         let overlaps = row.schedule_with(true) != row.schedule;
         if line.overlap && (row.schedule == Schedule::Overlap || !overlaps) {
-            let name = row.name;
-            return Err(format!("`{name}` has no variant that drafts while the target verifies"));
+            return Err("it has no variant that drafts while the target verifies".to_owned());
         }
         Ok(line)
     }
@@ -176,10 +174,9 @@ impl CandidateLine {
         let value = value.trim();
         if written == LABEL {
             if value.is_empty() || value == super::PLAIN || self.row.name == super::PLAIN {
-                let plain = super::PLAIN;
                 return Err(format!(
-                    "`{LABEL}` needs a name other than `{plain}`, which is the \
-                                    target alone"
+                    "`{LABEL}` needs a name other than `{}`, which is the target alone",
+                    super::PLAIN
                 ));
             }
             value.clone_into(&mut self.name);
@@ -228,10 +225,7 @@ pub fn candidate_lines(origin: &str, text: &str) -> Vec<Result<CandidateLine, St
         // Whether a setting may follow: not across a `;`.
         let mut open = false;
         for piece in segment.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
-            let error = |reason: String| match reason.contains(&format!("`{piece}`")) {
-                true => format!("{origin}: {reason}"),
-                false => format!("{origin}: `{piece}`: {reason}"),
-            };
+            let error = |reason: String| format!("{origin}: `{piece}`: {reason}");
             let is_setting = match (piece.find('='), piece.find(':')) {
                 (Some(equals), Some(colon)) => equals < colon,
                 (equals, _) => equals.is_some(),
@@ -363,7 +357,7 @@ mod tests {
         assert_eq!(all.iter().filter(|line| line.is_ok()).count(), 1);
         let errors = errors(text);
         for (error, words) in errors.iter().zip([
-            "there is no strategy `dovetial`; did you mean `dovetail`?",
+            "`dovetial`: there is no such strategy; did you mean `dovetail`?",
             "there is no setting `gama`; did you mean `gamma`?",
             "`k` must be a whole number from 1 to 10, or \"auto\", not \"11\"",
             "`draft-model` must be",

@@ -268,12 +268,14 @@ impl AnswerRecorder {
     /// Counts an event, at the time it happens.
     fn take(&mut self, event: Event) {
         let answer = &mut self.answer;
+        for committed in event.committed() {
+            answer.token_ids.push(committed.token);
+            answer.text.push_str(&committed.text);
+        }
         match event {
-            Event::First { token, summary, .. } => {
+            Event::First { summary, .. } => {
                 self.first = Some(Instant::now());
                 answer.prompt_tokens = summary.prompt_tokens;
-                answer.token_ids.push(token.token);
-                answer.text.push_str(&token.text);
             }
             Event::Round { round, .. } => {
                 answer.rounds += 1;
@@ -295,10 +297,6 @@ impl AnswerRecorder {
                 }
                 for count in &mut answer.accepted[..depth] {
                     *count += 1;
-                }
-                for committed in &round.committed {
-                    answer.token_ids.push(committed.token);
-                    answer.text.push_str(&committed.text);
                 }
             }
             Event::Finished { .. } => self.last = Some(Instant::now()),

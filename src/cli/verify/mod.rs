@@ -324,13 +324,8 @@ impl Checker {
         let mut finish = None;
         let shared = self.controls.clone();
         self.backend.answer(&job, &self.controls, &mut |event| {
+            text.extend(event.committed().iter().map(|token| token.text.as_str()));
             match event {
-                Event::First { token, .. } => text.push_str(&token.text),
-                Event::Round { round, .. } => {
-                    for committed in &round.committed {
-                        text.push_str(&committed.text);
-                    }
-                }
                 Event::Finished { summary, .. } => finish = summary.finish,
                 Event::Failed { error, .. } => failed = Some(error),
                 _ => {}

@@ -210,11 +210,8 @@ fn without_middle(text: &str, most: usize) -> String {
 /// Something of the summary came.
 pub(crate) fn summarised(state: &mut ScreenState, event: Event) {
     let Some(summary) = &mut state.chat.summarising else { return };
+    summary.text.extend(event.committed().iter().map(|token| token.text.as_str()));
     match event {
-        Event::First { token, .. } => summary.text.push_str(&token.text),
-        Event::Round { round, .. } => {
-            summary.text.extend(round.committed.iter().map(|token| token.text.as_str()));
-        }
         Event::TooLong { total, .. } => summary.too_long = Some(total),
         Event::Finished { .. } => {
             let Summarising { turns, text, .. } = state.chat.summarising.take().unwrap_or_default();

@@ -3,7 +3,7 @@
 //! milliseconds per model, on a thread of its own. Must never know the screen beyond its rows, nor
 //! ask the hub.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::hardware::Machine;
@@ -104,11 +104,12 @@ impl ModelFinder {
 /// Every model that can be a target, and those to download. A head or a small model of the target
 /// in use is not kept.
 fn targets(models: &[ModelEntry], current: &ModelChoice, forecaster: &Forecaster) -> Vec<ModelRow> {
+    let is_current = is_named(current.target.as_deref());
     let here = models.iter().filter(|model| !model.is_head()).map(|model| {
         let choice = ModelChoice { target: name(model), ..ModelChoice::default() };
         let speed = forecaster.of(model, models).map(|forecast| of_target(&forecast));
         ModelRow {
-            in_use: is(model, current.target.as_deref()),
+            in_use: is_current(model),
             speed: speed.unwrap_or_default(),
             ..row(model, choice, forecaster)
         }
@@ -167,7 +168,8 @@ fn drafts(
         ModelChoice { target, draft, draft_model }
     };
     let mut choices: Vec<(&ModelEntry, ModelChoice)> = Vec::new();
-    let target = models.iter().find(|model| is(model, current.target.as_deref()));
+    let is_current = is_named(current.target.as_deref());
+    let target = models.iter().find(|model| is_current(model));
     if target.is_some_and(|target| name(target).is_none()) {
         let [head, small] = bundled;
         choices.push((head, of_target(None, None)));
@@ -267,16 +269,16 @@ fn name(model: &ModelEntry) -> Option<String> {
     (spec != "bundled").then_some(spec)
 }
 
-/// Whether flags name it so, by a name or by any path to it.
-fn is(model: &ModelEntry, named: Option<&str>) -> bool {
+/// Whether flags name a model so, by a name or by any path to it.
+fn is_named(named: Option<&str>) -> impl Fn(&ModelEntry) -> bool {
     let named = named.unwrap_or("bundled");
-    let located = &model.located;
-    let is_at = |path: &Path| {
-        located.paths.iter().any(|own| own.canonicalize().is_ok_and(|own| own == path))
-    };
-    located.spec.to_string() == named
-        || located.names().any(|name| name == named)
-        || Path::new(named).canonicalize().is_ok_and(|path| is_at(&path))
+    let place = Path::new(named).canonicalize().ok();
+    move |ModelEntry { located, .. }| {
+        let is_there = |own: &PathBuf| own.canonicalize().ok() == place;
+        located.spec.to_string() == named
+            || located.names().any(|name| name == named)
+            || (place.is_some() && located.paths.iter().any(is_there))
+    }
 }
 
 fn row(model: &ModelEntry, models: ModelChoice, forecaster: &Forecaster) -> ModelRow {
