@@ -2,7 +2,6 @@
 //! never read weights.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use serde_json::Value;
 
@@ -11,9 +10,9 @@ use super::hf_names::NamedTensors;
 use super::hub::{Downloading, Hub};
 use super::open::FETCH_ALL;
 use super::pickle::PickledTensors;
-use super::published_dflash::open_published;
+use super::published_dflash::{self, PublishedTensors, is_dflash};
 use super::safetensors::Tensors;
-use super::{LibraryError, Result, Spec, TargetFiles, bundled, gguf};
+use super::{LibraryError, Result, Runs, Spec, TargetFiles, bundled, gguf, sizes};
 use crate::kernels::Format;
 use crate::model::head::{AssistantConfig, FusionKind, HeadConfig, TensorSource, stored_as};
 use crate::model::{Config, ConfigError, DflashConfig, WeightSource, weights};
@@ -39,6 +38,17 @@ impl HeadFiles {
         let name = format!("the MTP head of {}", target.name);
         let stored = config.format()?;
         Some(Self { config, tensors: Box::new(HashMap::new()), weights: None, stored, name })
+    }
+
+    /// An assistant with these weights.
+    pub(super) fn assistant(
+        config: HeadConfig,
+        weights: Box<dyn WeightSource + Send>,
+        name: String,
+    ) -> Self {
+        let stored = config.format().unwrap_or(Format::F16);
+        let tensors = Box::new(HashMap::new());
+        Self { config, tensors, weights: Some(weights), stored, name }
     }
 
     /// What kind of head it is; `None` if it is none.
@@ -68,31 +78,33 @@ pub enum DraftFiles {
     Dflash(DflashFiles),
 }
 
+impl DraftFiles {
+    /// The draft head; a DFlash drafter is an error.
+    pub(super) fn head(self) -> Result<HeadFiles> {
+        match self {
+            Self::Head(files) => Ok(files),
+            Self::Dflash(files) => {
+                let remedy = "use it with --draft, or name a draft head";
+                Err(LibraryError::unsupported(files.name, "the draft", "a DFlash drafter", remedy))
+            }
+        }
+    }
+}
+
 /// Opens a draft head or a DFlash drafter; `report` receives a download's progress.
 ///
 /// # Errors
 /// [`LibraryError`] with the file, the value and what to do.
 pub fn open_draft(spec: &Spec, report: Downloading<'_>) -> Result<DraftFiles> {
-    let (folder, name) = match spec {
-        Spec::Gguf(path) => {
-            if let Some(files) = gguf::open_dflash(path)? {
-                return Ok(DraftFiles::Dflash(files));
-            }
-            let head = gguf::open_assistant(path)?;
-            return head.map(DraftFiles::Head).ok_or_else(|| no_head_in_gguf(path));
+    match spec {
+        Spec::Gguf(path) => gguf::open_draft(path),
+        Spec::Bundled => draft_in(&bundled::HEAD, None),
+        Spec::Folder(path) => draft_in(&Folder::Disk(path.clone()), None),
+        Spec::Hub(id) => {
+            let path = Hub::from_env()?.head(id, report)?;
+            draft_in(&Folder::Disk(path), Some(id.to_string()))
         }
-        Spec::Bundled => (bundled::HEAD.clone(), None),
-        Spec::Folder(path) => (Folder::Disk(path.clone()), None),
-        Spec::Hub(id) => (Folder::Disk(Hub::from_env()?.head(id, report)?), Some(id.to_string())),
-    };
-    let called = |own: String| name.unwrap_or(own);
-    Ok(match open_published(&folder)? {
-        Some(files) => DraftFiles::Dflash(DflashFiles { name: called(files.name), ..files }),
-        None => {
-            let files = head_in(&folder)?;
-            DraftFiles::Head(HeadFiles { name: called(files.name), ..files })
-        }
-    })
+    }
 }
 
 /// Opens a draft head; `report` receives a download's progress.
@@ -100,27 +112,7 @@ pub fn open_draft(spec: &Spec, report: Downloading<'_>) -> Result<DraftFiles> {
 /// # Errors
 /// [`LibraryError`] with the file, the value and what to do.
 pub fn open_head(spec: &Spec, report: Downloading<'_>) -> Result<HeadFiles> {
-    match open_draft(spec, report)? {
-        DraftFiles::Head(files) => Ok(files),
-        DraftFiles::Dflash(files) => {
-            let remedy = "use it with --draft, or name a draft head";
-            Err(LibraryError::unsupported(files.name, "the draft", "a DFlash drafter", remedy))
-        }
-    }
-}
-
-/// Why no draft head can be opened from a GGUF file: it holds a language model, or cannot be read.
-fn no_head_in_gguf(path: &Path) -> LibraryError {
-    if let Err(unreadable @ LibraryError::Io { .. }) = gguf::read(path) {
-        return unreadable;
-    }
-    let given = path.display().to_string();
-    if gguf::facts(path).runs.is_some() {
-        return LibraryError::NotAHead { given };
-    }
-    let reason = "a draft head is a folder with config.json and model.safetensors or \
-                  pytorch_model.bin, and this GGUF file is not a language model either";
-    LibraryError::Spec { given, reason: reason.to_owned() }
+    open_draft(spec, report)?.head()
 }
 
 /// Checks that a head was made for a target like this one; called before weights are read.
@@ -132,49 +124,80 @@ pub fn check_fit(target: &Config, head: &HeadFiles) -> Result<()> {
     head.config.fits_target(target).map_err(misfit)
 }
 
-pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles> {
+/// Opens what drafts in a folder of Hugging Face files; messages call it `name`, if it has one.
+pub(super) fn draft_in(folder: &Folder, name: Option<String>) -> Result<DraftFiles> {
     let file = folder.need("config.json", FETCH_ALL)?;
     let settings = json(&file)?;
-    let tensors: Box<dyn TensorSource + Send> = match Tensors::open(folder)? {
-        Some(tensors) => {
-            let config = assistant(&settings, &tensors);
-            if let Some(config) = config.map_err(LibraryError::config(file.name()))? {
-                let stored = config.format().unwrap_or(Format::F16);
-                let named = NamedTensors::new(tensors, &layers_of(&settings), &config.body);
-                return Ok(HeadFiles {
-                    config,
-                    tensors: Box::new(HashMap::new()),
-                    weights: Some(Box::new(named)),
-                    stored,
-                    name: folder.name(),
-                });
-            }
-            Box::new(tensors)
-        }
-        None => Box::new(PickledTensors::open(folder)?),
+    let name = name.unwrap_or_else(|| folder.name());
+    let Some(tensors) = Tensors::open(folder)? else {
+        let tensors = Box::new(PickledTensors::open(folder)?);
+        return head_of(&settings, tensors, file.name(), name);
     };
+    match drafter(&settings, &tensors).map_err(LibraryError::config(file.name()))? {
+        Some(Runs::Dflash(config)) => {
+            let bytes = sizes::of(tensors.weights()).bytes;
+            let weights = Box::new(PublishedTensors(tensors));
+            Ok(DraftFiles::Dflash(DflashFiles { config: *config, weights, name, bytes }))
+        }
+        Some(Runs::Head { config, fusion: FusionKind::Assistant }) => {
+            let weights = NamedTensors::new(tensors, &layers_of(&settings), &config.body);
+            Ok(DraftFiles::Head(HeadFiles::assistant(*config, Box::new(weights), name)))
+        }
+        _ => head_of(&settings, Box::new(tensors), file.name(), name),
+    }
+}
+
+/// How the files with this `config.json` draft; `None` if they are not known to.
+pub(super) fn drafter(settings: &Value, tensors: &Tensors) -> Result<Option<Runs>, ConfigError> {
+    if is_dflash(settings) {
+        let config = published_dflash::config(settings, tensors)?;
+        return Ok(Some(Runs::Dflash(Box::new(config))));
+    }
+    match assistant(settings, tensors)? {
+        Some(config) => {
+            Ok(Some(Runs::Head { config: Box::new(config), fusion: FusionKind::Assistant }))
+        }
+        None => head(settings, tensors),
+    }
+}
+
+/// The same for files that can only be a draft head.
+pub(super) fn head(
+    settings: &Value,
+    tensors: &dyn TensorSource,
+) -> Result<Option<Runs>, ConfigError> {
+    let Some(fusion) = FusionKind::of(tensors.names().iter().map(String::as_str)) else {
+        return Ok(None);
+    };
+    Ok(Some(Runs::Head { config: Box::new(HeadConfig::of_kind(settings, fusion)?), fusion }))
+}
+
+/// A draft head of these tensors; `origin` is its `config.json`.
+fn head_of(
+    settings: &Value,
+    tensors: Box<dyn TensorSource + Send>,
+    origin: &str,
+    name: String,
+) -> Result<DraftFiles> {
     // If it is not a head at all, this is reported when its tensors are read.
     let names = tensors.names();
     let kind = FusionKind::of(names.iter().map(String::as_str));
     let embeds = names.iter().any(|name| name == "model.embed_tokens.weight");
-    if kind.is_none() && embeds && Config::from_hf_json(&settings).is_ok() {
-        return Err(LibraryError::NotAHead { given: folder.name() });
+    if kind.is_none() && embeds && Config::from_hf_json(settings).is_ok() {
+        return Err(LibraryError::NotAHead { given: name });
     }
     let kind = kind.unwrap_or(FusionKind::Eagle);
-    let config = HeadConfig::of_kind(&settings, kind).map_err(LibraryError::config(file.name()))?;
+    let config = HeadConfig::of_kind(settings, kind).map_err(LibraryError::config(origin))?;
     // Its smallest matrix.
     let keys = names.iter().find(|name| name.ends_with("k_proj.weight"));
     let stored = keys.and_then(|name| tensors.tensor(name).ok()).map(|keys| keys.dtype());
     let stored = stored.map_or(Format::F16, stored_as);
-    Ok(HeadFiles { config, tensors, weights: None, stored, name: folder.name() })
+    Ok(DraftFiles::Head(HeadFiles { config, tensors, weights: None, stored, name }))
 }
 
 /// What a `config.json` says of Gemma 4's assistant (method.md, Assistants); `None` if it is of
 /// another model. Fields and tensors have the names of transformers' `gemma4_assistant`.
-pub(super) fn assistant(
-    settings: &Value,
-    tensors: &Tensors,
-) -> Result<Option<HeadConfig>, ConfigError> {
+fn assistant(settings: &Value, tensors: &Tensors) -> Result<Option<HeadConfig>, ConfigError> {
     let kind = settings["model_type"].as_str().unwrap_or_default();
     if !kind.starts_with("gemma4") || !kind.ends_with("_assistant") {
         return Ok(None);

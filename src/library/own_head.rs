@@ -6,10 +6,10 @@ use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
 use super::bundled;
-use super::drafts::head_in;
+use super::drafts::draft_in;
 use super::fingerprint::TargetFingerprint;
 use super::folder::{Folder, json};
-use super::{HeadFiles, LibraryError, Result, Spec, TargetFiles, open_target};
+use super::{DraftFiles, HeadFiles, LibraryError, Result, Spec, TargetFiles, open_target};
 use crate::files::{Access, atomic_write, paths_in, user_dirs};
 use crate::model::Config;
 
@@ -103,7 +103,7 @@ fn find(target: &TargetFiles, heads: impl Iterator<Item = Folder>) -> OwnHead {
         if !sized.any(|made_for| made_for.is_model_of(&own)) {
             continue;
         }
-        match head_in(&head) {
+        match draft_in(&head, None).and_then(DraftFiles::head) {
             Ok(files) => {
                 found.head = Some(files);
                 break;
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn every_head_of_the_program_can_be_loaded_and_names_a_target_of_its_size() {
         for folder in bundled::HEADS {
-            let head = head_in(folder).unwrap();
+            let head = draft_in(folder, None).and_then(DraftFiles::head).unwrap();
             let weights = HeadWeights::load(&head.config, &*head.tensors).unwrap();
             assert!(weights.draft_vocab.is_some(), "{}", head.name);
             for target in fingerprints(folder).unwrap() {

@@ -5,9 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::folder::{Folder, json};
 use super::safetensors::Tensors;
-use super::{DflashFiles, LibraryError, Result, sizes};
 use crate::kernels::Format;
 use crate::model::head::TensorSource;
 use crate::model::{Config, ConfigError, DflashConfig, RawTensor, WeightSource};
@@ -16,23 +14,6 @@ use crate::model::{Config, ConfigError, DflashConfig, RawTensor, WeightSource};
 pub(super) fn is_dflash(settings: &Value) -> bool {
     let architecture = settings["architectures"][0].as_str().unwrap_or_default();
     architecture.starts_with("DFlash") || !settings["dflash_config"].is_null()
-}
-
-/// Opens a folder as a DFlash drafter; `None` if it holds something else.
-pub(super) fn open_published(folder: &Folder) -> Result<Option<DflashFiles>> {
-    let Some(file) = folder.blob("config.json")? else { return Ok(None) };
-    let settings = json(&file)?;
-    if !is_dflash(&settings) {
-        return Ok(None);
-    }
-    let Some(tensors) = Tensors::open(folder)? else {
-        let remedy = "download all files of the drafter into this folder";
-        return Err(LibraryError::missing(folder.name(), "model.safetensors", remedy));
-    };
-    let bytes = sizes::of(tensors.weights()).bytes;
-    let config = config(&settings, &tensors).map_err(LibraryError::config(file.name()))?;
-    let weights = Box::new(PublishedTensors(tensors));
-    Ok(Some(DflashFiles { config, weights, name: folder.name(), bytes }))
 }
 
 /// What a `config.json` and the shapes of the tensors say.
@@ -105,7 +86,7 @@ pub(super) fn config(settings: &Value, tensors: &Tensors) -> Result<DflashConfig
 }
 
 /// The tensors of a drafter by the names that the model requests.
-struct PublishedTensors(Tensors);
+pub(super) struct PublishedTensors(pub(super) Tensors);
 
 /// The names of parts as the model requests them, and as they are published.
 const NAMES: [(&str, &str); 11] = [

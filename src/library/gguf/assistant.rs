@@ -1,15 +1,10 @@
 //! Gemma 4's assistants in GGUF files: their keys and tensors in addition to those of a Gemma 4
 //! model (method.md, Assistants). It must not depend on how they draft.
 
-use std::collections::HashMap;
-use std::path::Path;
-
 use super::config::config_as;
 use super::file::{GgufFile, TensorEntry};
 use super::names::Named;
-use super::{GgufTensors, read};
-use crate::kernels::Format;
-use crate::library::{HeadFiles, LibraryError, Result};
+use crate::library::{LibraryError, Result};
 use crate::model::head::{AssistantConfig, HeadConfig};
 use crate::model::{ArchitectureRow, Family, RopeLayout};
 
@@ -28,22 +23,6 @@ const OWN: &str = "nextn.";
 /// Such a tensor by the name that the model requests.
 pub(super) fn named(name: &str, entry: &TensorEntry) -> Option<Vec<Named>> {
     Some(vec![(name.strip_prefix(OWN)?.to_owned(), entry.clone())])
-}
-
-/// Opens a file as an assistant; `None` if it holds another architecture.
-pub(in crate::library) fn open_assistant(path: &Path) -> Result<Option<HeadFiles>> {
-    let file = read(path)?;
-    let Some(config) = config(&file)? else { return Ok(None) };
-    let name = file.name().to_owned();
-    let stored = config.format().unwrap_or(Format::F16);
-    let weights = GgufTensors::new(file, &ASSISTANT, &config.body, None)?;
-    Ok(Some(HeadFiles {
-        config,
-        tensors: Box::new(HashMap::new()),
-        weights: Some(Box::new(weights)),
-        stored,
-        name,
-    }))
 }
 
 /// What a file says of an assistant; `None` if it holds another architecture.

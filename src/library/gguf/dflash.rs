@@ -1,14 +1,11 @@
 //! DFlash drafters in GGUF files: their keys and tensors in addition to those of a Qwen3 model
 //! (method.md, DFlash). It must not depend on how they draft.
 
-use std::path::Path;
-
 use super::config::config_as;
 use super::file::{GgufFile, TensorEntry};
 use super::names::Named;
-use super::{GgufTensors, read};
 use crate::kernels::Activation;
-use crate::library::{DflashFiles, LibraryError, Result};
+use crate::library::{LibraryError, Result};
 use crate::model::{
     ArchitectureRow, BlockOptions, Config, DflashConfig, Family, RopeLayout, weights,
 };
@@ -33,16 +30,6 @@ pub(super) fn named(name: String, entry: TensorEntry) -> Option<Named> {
     let Some(layered) = name.strip_prefix("blk.") else { return Some((name, entry)) };
     let (layer, part) = layered.split_once('.')?;
     Some((weights::layer_name(layer.parse().ok()?, part), entry))
-}
-
-/// Opens a file as a DFlash drafter; `None` if it holds another architecture.
-pub(in crate::library) fn open_dflash(path: &Path) -> Result<Option<DflashFiles>> {
-    let file = read(path)?;
-    let Some(config) = config(&file)? else { return Ok(None) };
-    let name = file.name().to_owned();
-    let bytes = file.tensors().values().map(|entry| entry.weight().bytes).sum();
-    let weights = Box::new(GgufTensors::new(file, &DFLASH, &config.body, None)?);
-    Ok(Some(DflashFiles { config, weights, name, bytes }))
 }
 
 /// What a file says of a DFlash drafter; `None` if it holds another architecture.

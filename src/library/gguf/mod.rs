@@ -25,15 +25,16 @@ use super::shard_names::{all_numbered, numbered};
 use super::target::{check_vocabulary, detail, end_tokens};
 use super::titles::{self, HeaderName, with_size};
 use super::transposed::transposed;
-use super::{LibraryError, Recommended, Result, TargetFiles, Weight, sizes};
+use super::{
+    DflashFiles, DraftFiles, HeadFiles, LibraryError, Recommended, Result, TargetFiles, Weight,
+    sizes,
+};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::head::{HeadConfig, MTP, MtpConfig};
 use crate::model::{ArchitectureRow, Config, MappedBytes, RawTensor, WeightSource};
 use crate::printable::printable_line;
 use assistant::ASSISTANT;
-pub(super) use assistant::open_assistant;
 use dflash::DFLASH;
-pub(super) use dflash::open_dflash;
 use file::{GgufFile, TensorEntry};
 use scales::Scales;
 pub(super) use summary::facts;
@@ -92,8 +93,29 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles> {
     })
 }
 
+/// Opens a file as a draft head or a DFlash drafter.
+pub(super) fn open_draft(path: &Path) -> Result<DraftFiles> {
+    let file = read(path)?;
+    let name = file.name().to_owned();
+    if let Some(config) = dflash::config(&file)? {
+        let bytes = file.tensors().values().map(|entry| entry.weight().bytes).sum();
+        let weights = Box::new(GgufTensors::new(file, &DFLASH, &config.body, None)?);
+        return Ok(DraftFiles::Dflash(DflashFiles { config, weights, name, bytes }));
+    }
+    if let Some(config) = assistant::config(&file)? {
+        let weights = Box::new(GgufTensors::new(file, &ASSISTANT, &config.body, None)?);
+        return Ok(DraftFiles::Head(HeadFiles::assistant(config, weights, name)));
+    }
+    if config::config(&file).is_ok() {
+        return Err(LibraryError::NotAHead { given: name });
+    }
+    let reason = "a draft head is a folder with config.json and model.safetensors or \
+                  pytorch_model.bin, and this GGUF file is not a language model either";
+    Err(LibraryError::Spec { given: name, reason: reason.to_owned() })
+}
+
 /// The header of a file, together with its other shards.
-pub(super) fn read(path: &Path) -> Result<GgufFile> {
+fn read(path: &Path) -> Result<GgufFile> {
     let first = numbered(path, 1);
     let blob = Blob::open(first.as_deref().unwrap_or(path))?;
     GgufFile::read(blob, |number, _| match numbered(path, number) {

@@ -7,12 +7,11 @@ use crate::library::folder::{Folder, json};
 use crate::library::hf_names::NamedTensors;
 use crate::library::open;
 use crate::library::pickle::PickledTensors;
-use crate::library::published_dflash::{self, is_dflash};
 use crate::library::safetensors::Tensors;
 use crate::library::sizes::{self, Size, pass_bytes};
 use crate::library::tokenizer::Fingerprint;
 use crate::library::{LibraryError, Result};
-use crate::model::head::{FusionKind, HeadConfig, TensorSource};
+use crate::model::head::{FusionKind, HeadConfig};
 use crate::model::{Config, DflashConfig, ModelEngine};
 
 /// What the headers of a model's files say. What is unknown is `None`.
@@ -78,39 +77,24 @@ impl Facts {
         let settings = json(&file)?;
         self.architecture = settings["model_type"].as_str().map(str::to_owned);
         let tensors = Tensors::open(folder)?;
-        let (size, fusion) = match &tensors {
-            Some(tensors) => (sizes::of(tensors.weights()), fusion(tensors)),
+        let config_error = || LibraryError::config(file.name());
+        let (size, drafter) = match &tensors {
+            Some(tensors) => (sizes::of(tensors.weights()), drafts::drafter(&settings, tensors)),
             None => {
                 let pickled = PickledTensors::open(folder)?;
-                (sizes::of(pickled.weights()), fusion(&pickled))
+                (sizes::of(pickled.weights()), drafts::head(&settings, &pickled))
             }
         };
         self.note_size(&size);
-        if let Some(tensors) = tensors.as_ref().filter(|_| is_dflash(&settings)) {
-            let config = published_dflash::config(&settings, tensors);
-            let config = config.map_err(LibraryError::config(file.name()))?;
-            self.runs = Some(Runs::Dflash(Box::new(config)));
-            return Ok(());
-        }
-        let assistant = tensors.as_ref().map(|tensors| drafts::assistant(&settings, tensors));
-        let assistant = assistant.transpose().map_err(LibraryError::config(file.name()))?;
-        if let Some(config) = assistant.flatten() {
-            let config = Box::new(config);
-            self.runs = Some(Runs::Head { config, fusion: FusionKind::Assistant });
-            return Ok(());
-        }
-        if let Some(fusion) = fusion {
-            let config = HeadConfig::of_kind(&settings, fusion);
-            let config = Box::new(config.map_err(LibraryError::config(file.name()))?);
-            self.runs = Some(Runs::Head { config, fusion });
+        self.runs = drafter.map_err(config_error())?;
+        if self.runs.is_some() {
             return Ok(());
         }
         let Some(tensors) = tensors else {
             let remedy = "download the model in safetensors format, or use its GGUF file";
             return Err(LibraryError::missing(folder.name(), "model.safetensors", remedy));
         };
-        let (config, engine) =
-            Config::of_checkpoint(&settings).map_err(LibraryError::config(file.name()))?;
+        let (config, engine) = Config::of_checkpoint(&settings).map_err(config_error())?;
         let tokenizer =
             folder.need("tokenizer.json", "download it, or use the model's GGUF file")?;
         self.vocabulary = Fingerprint::of_json(&tokenizer);
@@ -136,8 +120,4 @@ impl Facts {
             self.quantisation = format.map(|format| format.name().to_owned());
         }
     }
-}
-
-fn fusion(tensors: &dyn TensorSource) -> Option<FusionKind> {
-    FusionKind::of(tensors.names().iter().map(String::as_str))
 }
