@@ -25,21 +25,17 @@ pub(super) struct NamedTensors {
 }
 
 /// The parts of names that a family spells in its own way: as the model requests them, and as the
-/// files have them.
+/// files have them. They are replaced one after the other.
 fn renamed(family: &str) -> &'static [(&'static str, &'static str)] {
     match family {
-        "gemma4" | "gemma4_text" => &[
+        "gemma2" | "gemma3" | "gemma3_text" | "gemma4" | "gemma4_text" => &[
+            ("post_attention_layernorm", "pre_feedforward_layernorm"),
             (weights::ATTENTION_OUT_NORM, "post_attention_layernorm"),
             (weights::MLP_OUT_NORM, "post_feedforward_layernorm"),
-            ("post_attention_layernorm", "pre_feedforward_layernorm"),
+            // Gemma 4's alone has experts.
             (".mlp.gate.", ".router.proj."),
         ],
         "mimo_v2_flash" => &[("self_attn.sinks", "self_attn.attention_sink_bias")],
-        "gemma2" | "gemma3" | "gemma3_text" => &[
-            (weights::ATTENTION_OUT_NORM, "post_attention_layernorm"),
-            (weights::MLP_OUT_NORM, "post_feedforward_layernorm"),
-            ("post_attention_layernorm", "pre_feedforward_layernorm"),
-        ],
         "olmo2" | "exaone4" => &[
             (weights::ATTENTION_OUT_NORM, "post_attention_layernorm"),
             (weights::MLP_OUT_NORM, "post_feedforward_layernorm"),
@@ -68,8 +64,14 @@ fn renamed(family: &str) -> &'static [(&'static str, &'static str)] {
         "ernie4_5_moe" => &[(".mlp.gate.e_score", ".mlp.moe_statics.e_score")],
         "starcoder2" => &[("mlp.up_proj", "mlp.c_fc"), ("mlp.down_proj", "mlp.c_proj")],
         "gpt_oss" => &[(".mlp.gate.", ".mlp.router.")],
-        "mixtral" => &[("gate_proj", "w1"), ("down_proj", "w2"), ("up_proj", "w3")],
+        "mixtral" => &[
+            (".mlp.", ".block_sparse_moe."),
+            ("gate_proj", "w1"),
+            ("down_proj", "w2"),
+            ("up_proj", "w3"),
+        ],
         "lfm2" | "lfm2_moe" => &[
+            (".mlp.", ".feed_forward."),
             ("gate_proj", "w1"),
             ("down_proj", "w2"),
             ("up_proj", "w3"),
@@ -92,6 +94,7 @@ fn renamed(family: &str) -> &'static [(&'static str, &'static str)] {
             (".mlp.gate.", ".block_sparse_moe.router.layer."),
         ],
         "mamba2" | "nemotron_h" => &[
+            ("model.", "backbone."),
             ("backbone.embed_tokens", "backbone.embeddings"),
             ("backbone.norm", "backbone.norm_f"),
             ("input_layernorm", "norm"),
@@ -162,41 +165,37 @@ impl NamedTensors {
     fn fused(&self, name: &str) -> Option<TensorPlace> {
         let Config { heads, kv_heads, head_dim, intermediate, .. } = self.config;
         let [q, kv] = [self.config.q_width(), self.config.kv_width()];
-        // The name of each part, the name of what it is fused into, how many runs of rows that has,
-        // and the place and length of the part in each.
-        let phi3 = [
-            ("self_attn.q_proj", "self_attn.qkv_proj", 1, 0, q),
-            ("self_attn.k_proj", "self_attn.qkv_proj", 1, q, kv),
-            ("self_attn.v_proj", "self_attn.qkv_proj", 1, q + kv, kv),
-        ];
-        let mlp = [
-            ("mlp.gate_proj", "mlp.gate_up_proj", 1, 0, intermediate),
-            ("mlp.up_proj", "mlp.gate_up_proj", 1, intermediate, intermediate),
-        ];
         // InternLM2 has the query heads of a key head, then that key head and its value head.
         let shared = heads / kv_heads * head_dim;
-        let internlm2 = [
-            ("self_attn.q_proj", "attention.wqkv", kv_heads, 0, shared),
-            ("self_attn.k_proj", "attention.wqkv", kv_heads, shared, head_dim),
-            ("self_attn.v_proj", "attention.wqkv", kv_heads, shared + head_dim, head_dim),
-        ];
         let experts = self.config.block.experts.as_ref();
         let width = experts.map_or(intermediate, |experts| experts.shared_intermediate);
-        let granite = [
-            ("mlp.shared_experts.gate_proj", "shared_mlp.input_linear", 1, 0, width),
-            ("mlp.shared_experts.up_proj", "shared_mlp.input_linear", 1, width, width),
-            ("mlp.gate_proj", "shared_mlp.input_linear", 1, 0, width),
-            ("mlp.up_proj", "shared_mlp.input_linear", 1, width, width),
-        ];
-        let parts = match self.family.as_str() {
-            "phi3" => [&phi3[..], &mlp].concat(),
-            "glm4" => mlp.to_vec(),
-            "granitemoehybrid" => granite.to_vec(),
-            "internlm2" => internlm2.to_vec(),
+        // The name of each part, the name of what it is fused into, how many runs of rows that has,
+        // and the place and length of the part in each.
+        let parts: &[(&str, &str, usize, usize, usize)] = match self.family.as_str() {
+            "phi3" | "glm4" if name.contains("mlp.") => &[
+                ("mlp.gate_proj", "mlp.gate_up_proj", 1, 0, intermediate),
+                ("mlp.up_proj", "mlp.gate_up_proj", 1, intermediate, intermediate),
+            ],
+            "phi3" => &[
+                ("self_attn.q_proj", "self_attn.qkv_proj", 1, 0, q),
+                ("self_attn.k_proj", "self_attn.qkv_proj", 1, q, kv),
+                ("self_attn.v_proj", "self_attn.qkv_proj", 1, q + kv, kv),
+            ],
+            "internlm2" => &[
+                ("self_attn.q_proj", "attention.wqkv", kv_heads, 0, shared),
+                ("self_attn.k_proj", "attention.wqkv", kv_heads, shared, head_dim),
+                ("self_attn.v_proj", "attention.wqkv", kv_heads, shared + head_dim, head_dim),
+            ],
+            "granitemoehybrid" => &[
+                ("mlp.shared_experts.gate_proj", "shared_mlp.input_linear", 1, 0, width),
+                ("mlp.shared_experts.up_proj", "shared_mlp.input_linear", 1, width, width),
+                ("mlp.gate_proj", "shared_mlp.input_linear", 1, 0, width),
+                ("mlp.up_proj", "shared_mlp.input_linear", 1, width, width),
+            ],
             _ => return None,
         };
-        let (part, fused, runs, at, width) =
-            parts.into_iter().find(|(part, ..)| name.contains(part))?;
+        let &(part, fused, runs, at, width) =
+            parts.iter().find(|(part, ..)| name.contains(part))?;
         let stride = (q + 2 * kv) / kv_heads;
         let rows = (0..runs).map(|run| run * stride + at..run * stride + at + width).collect();
         Some(TensorPlace { name: name.replacen(part, fused, 1), rows, transposed: false })
@@ -283,15 +282,7 @@ impl NamedTensors {
         let fused = || self.fused(name).or_else(|| self.fused_expert(name));
         let apart = || self.latent(name).or_else(|| self.recurrent(name));
         let mut place = apart().or_else(fused).unwrap_or_else(whole);
-        let (asked, stored) = match self.family.as_str() {
-            "mixtral" => (".mlp.", ".block_sparse_moe."),
-            "lfm2" | "lfm2_moe" => (".mlp.", ".feed_forward."),
-            "mamba2" | "nemotron_h" => ("model.", "backbone."),
-            _ => ("", ""),
-        };
-        place.name = place.name.replacen(asked, stored, 1);
-        let renamed = renamed(&self.family).iter().find(|(asked, _)| place.name.contains(asked));
-        if let Some((asked, stored)) = renamed {
+        for (asked, stored) in renamed(&self.family) {
             place.name = place.name.replacen(asked, stored, 1);
         }
         place
@@ -423,7 +414,7 @@ impl WeightSource for NamedTensors {
 }
 
 /// Layer, number and part of an expert's matrix.
-fn expert_part(name: &str) -> Option<(&str, usize, &str)> {
+pub(super) fn expert_part(name: &str) -> Option<(&str, usize, &str)> {
     let (layer, expert) = name.split_once(".mlp.experts.")?;
     let (expert, part) = expert.split_once('.')?;
     Some((layer, expert.parse().ok()?, part))

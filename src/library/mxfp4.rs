@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use super::hf_names::expert_part;
 use super::safetensors::Tensors;
 use crate::kernels::Format;
 use crate::model::{RawTensor, WeightSource};
@@ -26,8 +27,7 @@ pub(super) struct ExpertPart {
 impl ExpertPart {
     /// The part that the model requests as `model.layers.3.mlp.experts.5.up_proj.weight`.
     pub(super) fn named(name: &str) -> Option<Self> {
-        let (layer, rest) = name.split_once(".mlp.experts.")?;
-        let (expert, part) = rest.split_once('.')?;
+        let (layer, expert, part) = expert_part(name)?;
         let (part, kind) = part.split_once('.')?;
         let (stored, rows) = match part {
             "gate_proj" => ("gate_up_proj", (0, 2)),
@@ -37,7 +37,7 @@ impl ExpertPart {
         };
         Some(Self {
             stored: format!("{layer}.mlp.experts.{stored}"),
-            expert: expert.parse().ok()?,
+            expert,
             rows,
             is_bias: kind == "bias",
         })
