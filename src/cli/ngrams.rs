@@ -1,6 +1,7 @@
 //! `dovetail ngrams`: makes an n-gram table for a model.
 
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
@@ -11,7 +12,7 @@ use super::interrupt;
 use super::output::stdout;
 use super::settings_file::SettingsFile;
 use super::threads::compute_threads;
-use super::train::{Show, check, failure};
+use super::train::{Show, failure};
 use crate::library::{NGRAMS_END, ngrams_folder, open_target};
 use crate::train::TrainError;
 use crate::train::ngrams::{NgramRecipe, make_ngrams};
@@ -41,7 +42,7 @@ pub struct NgramsArgs {
 
     /// Compute threads [default: one per fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Machine")]
-    pub threads: Option<usize>,
+    pub threads: Option<NonZeroUsize>,
     /// The settings file, which may name folders of models.
     #[command(flatten)]
     pub file: SettingsFile,
@@ -50,14 +51,6 @@ pub struct NgramsArgs {
 /// Makes the table and says how good it is.
 pub fn ngrams(args: &NgramsArgs) -> CommandResult {
     let recipe = &args.recipe;
-    let checks = [
-        ("--held-out", (0.0..1.0).contains(&recipe.held_out), "0 to below 1"),
-        ("--window", recipe.window >= 2, "at least 2"),
-        ("--limit", recipe.limit != Some(0), "at least 1"),
-        ("--contexts", (1..=1 << 28).contains(&recipe.contexts), "1 to 268435456"),
-        ("--threads", args.threads != Some(0), "at least 1"),
-    ];
-    check(&checks)?;
     let spec = args.file.model(args.target.as_deref().unwrap_or("bundled"))?;
     let files = open_target(&spec, &mut |_| {}).map_err(|error| failure(error.into()))?;
     let out = match &args.out {
@@ -65,7 +58,7 @@ pub fn ngrams(args: &NgramsArgs) -> CommandResult {
         None => default_place(&files.name)?,
     };
     let stop = interrupt::stop_flag("");
-    let threads = compute_threads(args.threads);
+    let threads = compute_threads(args.threads.map(NonZeroUsize::get));
     let mut show = Show::new();
     let take = &mut |event: TrainEvent<'_>| show.take(&event);
     let made = make_ngrams(&files, &args.data, recipe, &out, threads, &stop, take);

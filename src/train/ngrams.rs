@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
+use super::options::check;
 use super::render::{Renderer, Text};
 use super::run::{Drawn, Reports, Stage, TrainEvent, render};
 use super::{Result, TrainError};
@@ -47,6 +48,19 @@ pub struct NgramRecipe {
     pub contexts: usize,
 }
 
+impl NgramRecipe {
+    fn check(&self) -> Result<()> {
+        let Self { held_out, window, contexts, .. } = *self;
+        let limit = self.limit.unwrap_or(usize::MAX);
+        check([
+            ("held-out", held_out.to_string(), (0.0..1.0).contains(&held_out), "0 to below 1"),
+            ("window", window.to_string(), window >= 2, "at least 2"),
+            ("limit", limit.to_string(), limit > 0, "at least 1"),
+            ("contexts", contexts.to_string(), (1..=1 << 28).contains(&contexts), "1 to 268435456"),
+        ])
+    }
+}
+
 /// What was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NgramReport {
@@ -78,6 +92,7 @@ pub fn make_ngrams(
     stop: &AtomicBool,
     report: Reports<'_>,
 ) -> Result<NgramReport> {
+    recipe.check()?;
     let window = recipe.window.min(files.config.max_positions);
     let renderer = Renderer::new(files, window, recipe.system.clone());
     let drawn = Drawn { limit: recipe.limit, seed: recipe.seed };

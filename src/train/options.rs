@@ -262,7 +262,7 @@ impl Options {
         };
         let texts = self.batch_texts.unwrap_or(1);
         let &Self { betas: Betas { beta1, beta2 }, used, .. } = self;
-        for (name, value, sound, reason) in [
+        check([
             (unit, length, has_length, "above 0"),
             ("batch-tokens", self.batch_tokens.to_string(), self.batch_tokens > 0, "at least 1"),
             ("accumulate", self.accumulate.to_string(), self.accumulate > 0, "at least 1"),
@@ -280,12 +280,18 @@ impl Options {
             ("used-share", used.share.to_string(), share(used.share), "0 to 1"),
             ("used-steps", used.steps.to_string(), used.steps <= 16, "at most 16"),
             ("used-decay", used.decay.to_string(), positive(used.decay), "above 0"),
-        ] {
-            if !sound {
-                return Err(TrainError::Option(name, value, reason));
-            }
-        }
-        Ok(())
+        ])
+    }
+}
+
+/// Refuses the first figure that makes no sense, by its name as on the command line, its value,
+/// whether it makes sense, and what it must be.
+pub(super) fn check(
+    figures: impl IntoIterator<Item = (&'static str, String, bool, &'static str)>,
+) -> Result<()> {
+    match figures.into_iter().find(|(_, _, sound, _)| !sound) {
+        Some((name, value, _, range)) => Err(TrainError::Option(name, value, range)),
+        None => Ok(()),
     }
 }
 

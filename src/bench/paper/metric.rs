@@ -81,7 +81,7 @@ impl Metric {
         }
         let tokens_s = |name| match set {
             Some(_) => figures(name).tokens_s,
-            None => grid.mean_tokens_s(name),
+            None => grid.mean(name, |figures| figures.tokens_s),
         };
         let draft_ms = own.draft_ms + own.ahead_ms + own.wait_ms;
         let of_round = |ms: f64| 100.0 * ms / own.round_ms().max(f64::MIN_POSITIVE);
@@ -91,16 +91,20 @@ impl Metric {
             (Self::SpeedUp, Some(set)) => grid.speed_up(candidate, set),
             (Self::SpeedUp, None) => grid.mean_speed_up(candidate),
             (Self::Tau, Some(_)) => Some(own.tau),
-            (Self::Tau, None) => Some(grid.mean_tau(candidate)),
-            (Self::PromptTokens, set) => grid.prompt_tokens(candidate, set?),
+            (Self::Tau, None) => Some(grid.mean(candidate, |figures| figures.tau)),
+            (Self::PromptTokens, _) => Some(own.prompt_tokens),
             (Self::Nodes, _) => Some(own.drafted + 1.0),
             (Self::DraftMs, _) => Some(draft_ms),
             (Self::VerifyMs, _) => Some(own.verify_ms),
             (Self::VerifyOverDraft, _) => ratio(own.verify_ms, draft_ms),
             (Self::AcceptMs, _) => Some(own.other_ms + own.plan_ms),
             (Self::TransferMs, _) => Some(own.transfer_ms),
-            (Self::FirstToken, Some(set)) => grid.first_token(candidate, set),
-            (Self::SecondToken, Some(set)) => grid.second_token(candidate, set),
+            (Self::FirstToken, Some(set)) => {
+                grid.relative(candidate, set, |figures| figures.ttft_ms)
+            }
+            (Self::SecondToken, Some(set)) => {
+                grid.relative(candidate, set, |figures| figures.second_ms)
+            }
             (Self::FirstToken | Self::SecondToken, None) => {
                 let of_set = |set: &&str| self.value(grid, candidate, Some(set));
                 let times: Vec<f64> = grid.sets.iter().filter_map(of_set).collect();

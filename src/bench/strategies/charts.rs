@@ -34,7 +34,7 @@ fn of_grid(grid: &AnswerGrid<'_>) -> Vec<Chart> {
         }
     };
     let speed = |name: &str| grid.mean_speed_up(name).unwrap_or(0.0);
-    let tau = |name: &str| grid.mean_tau(name);
+    let tau = |name: &str| grid.mean(name, |figures| figures.tau);
     let depths = |f: &Figures| {
         let share = |at| 100.0 * f.accepted.get(at).unwrap_or(&0.0);
         (0..DEPTHS).map(|at| ((at + 1) as f64, share(at))).collect()
@@ -82,7 +82,7 @@ fn of_sweep(sweep: &Sweep, grid: &AnswerGrid<'_>) -> Vec<Chart> {
     };
     let gain = vec![
         curve("speed-up", &|name| grid.mean_speed_up(name).unwrap_or(f64::NAN)),
-        curve("τ", &|name| grid.mean_tau(name)),
+        curve("τ", &|name| grid.mean(name, |figures| figures.tau)),
     ];
     let cost = vec![
         curve("T_V, verify", &|name| grid.all(name).verify_ms),

@@ -14,6 +14,8 @@ pub struct Figures {
     pub answers: usize,
     /// Rounds of these.
     pub rounds: usize,
+    /// The mean length of their prompts, in tokens.
+    pub prompt_tokens: f64,
     /// Tokens per second of decoding, without the first token of each answer.
     pub tokens_s: f64,
     /// Tokens per target pass, without the prefill and its token.
@@ -80,6 +82,7 @@ impl Figures {
         Self {
             answers: answers.len(),
             rounds: answers.iter().map(|answer| answer.rounds).sum(),
+            prompt_tokens: ratio(sum(|answer| answer.prompt_tokens as f64), answers.len() as f64),
             tokens_s: ratio(decoded, decode / 1e3),
             tau: ratio(decoded, rounds),
             ttft_ms: median(first().map(|answer| answer.ttft_ms).collect()),
@@ -178,13 +181,6 @@ impl<'a> AnswerGrid<'a> {
         Figures::of(self.own(strategy).filter(|answer| answer.set == set))
     }
 
-    /// The mean length of the prompts that a strategy answered on a set; `None` if there are none.
-    pub fn prompt_tokens(&self, strategy: &str, set: &str) -> Option<f64> {
-        let of_set = self.of_strategy(strategy).filter(|answer| answer.set == set);
-        let tokens: Vec<f64> = of_set.map(|answer| answer.prompt_tokens as f64).collect();
-        (!tokens.is_empty()).then(|| mean(&tokens))
-    }
-
     /// Figures of one strategy on all sets, every answer of the same weight.
     pub fn all(&self, strategy: &str) -> Figures {
         Figures::of(self.own(strategy))
@@ -218,24 +214,21 @@ impl<'a> AnswerGrid<'a> {
         Figures::of(of_set(PLAIN).filter(|answer| batches.contains(&answer.batch)))
     }
 
-    /// Tokens per second relative to the target alone on the same prompts, in turn with it; `None`
-    /// if the target alone was not run.
+    /// A figure relative to that of the target alone on the same prompts, in turn with it; `None` if
+    /// the target alone was not run.
+    pub fn relative(
+        &self,
+        strategy: &str,
+        set: &str,
+        figure: impl Fn(&Figures) -> f64,
+    ) -> Option<f64> {
+        let plain = figure(&self.plain_beside(strategy, set));
+        (plain > 0.0).then(|| figure(&self.at(strategy, set)) / plain)
+    }
+
+    /// Tokens per second relative to the target alone.
     pub fn speed_up(&self, strategy: &str, set: &str) -> Option<f64> {
-        let plain = self.plain_beside(strategy, set).tokens_s;
-        (plain > 0.0).then(|| self.at(strategy, set).tokens_s / plain)
-    }
-
-    /// How many times as long as with the target alone the first token takes, by the medians of the
-    /// same prompts; `None` where the target alone was not run.
-    pub fn first_token(&self, strategy: &str, set: &str) -> Option<f64> {
-        let plain = self.plain_beside(strategy, set).ttft_ms;
-        (plain > 0.0).then(|| self.at(strategy, set).ttft_ms / plain)
-    }
-
-    /// The same for the second token.
-    pub fn second_token(&self, strategy: &str, set: &str) -> Option<f64> {
-        let plain = self.plain_beside(strategy, set).second_ms;
-        (plain > 0.0).then(|| self.at(strategy, set).second_ms / plain)
+        self.relative(strategy, set, |figures| figures.tokens_s)
     }
 
     /// The mean of the sets' speed-ups, each set of the same weight.
@@ -245,14 +238,9 @@ impl<'a> AnswerGrid<'a> {
         each.map(|each| mean(&each))
     }
 
-    /// The mean of the sets' τ, each set of the same weight.
-    pub fn mean_tau(&self, strategy: &str) -> f64 {
-        mean(&self.sets.iter().map(|set| self.at(strategy, set).tau).collect::<Vec<_>>())
-    }
-
-    /// The mean of the sets' tokens per second, each set with the same weight.
-    pub fn mean_tokens_s(&self, strategy: &str) -> f64 {
-        mean(&self.sets.iter().map(|set| self.at(strategy, set).tokens_s).collect::<Vec<_>>())
+    /// The mean of a figure of the sets, each set of the same weight.
+    pub fn mean(&self, strategy: &str, figure: impl Fn(&Figures) -> f64) -> f64 {
+        mean(&self.sets.iter().map(|set| figure(&self.at(strategy, set))).collect::<Vec<_>>())
     }
 }
 
@@ -337,10 +325,10 @@ pub(super) mod tests {
         assert_eq!(grid.speed_up("dovetail", "everyday"), Some(1.25));
         assert_eq!(grid.speed_up("dovetail", "gsm8k"), Some(0.75));
         assert_eq!(grid.mean_speed_up("dovetail"), Some(1.0));
-        assert_eq!(grid.mean_tau("dovetail"), 2.0);
-        assert_eq!(grid.first_token("dovetail", "everyday"), Some(1.0));
+        assert_eq!(grid.mean("dovetail", |figures| figures.tau), 2.0);
+        assert_eq!(grid.relative("dovetail", "everyday", |f| f.ttft_ms), Some(1.0));
         let alone = AnswerGrid::of(&answers[..1]);
-        assert_eq!(alone[0].first_token("dovetail", "everyday"), None);
+        assert_eq!(alone[0].relative("dovetail", "everyday", |f| f.ttft_ms), None);
         assert_eq!(alone[0].mean_speed_up("dovetail"), None, "without plain there is no speed-up");
     }
 

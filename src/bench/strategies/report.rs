@@ -44,12 +44,13 @@ fn is_published(target: &str) -> bool {
 fn of_grid(grid: &AnswerGrid<'_>) -> Vec<Table> {
     let figures: Vec<(&str, Figures)> =
         grid.strategies.iter().map(|&strategy| (strategy, grid.all(strategy))).collect();
+    let tau = |strategy: &str| grid.mean(strategy, |figures| figures.tau);
     let pair = |speed_up, tau: f64| format!("{} {tau:.2}", times(speed_up));
     let speed_ups = by_set(
         grid,
         "Speed-up over plain, and τ",
         &|strategy, set| pair(grid.speed_up(strategy, set), grid.at(strategy, set).tau),
-        &[("mean", &|strategy| pair(grid.mean_speed_up(strategy), grid.mean_tau(strategy)))],
+        &[("mean", &|strategy| pair(grid.mean_speed_up(strategy), tau(strategy)))],
     )
     .with_note(
         "Speed-up: tokens per second relative to plain, measured in turn in this run. τ: tokens \
@@ -60,7 +61,7 @@ fn of_grid(grid: &AnswerGrid<'_>) -> Vec<Table> {
         "Tokens per second",
         &|strategy, set| rate(grid.at(strategy, set).tokens_s),
         &[
-            ("mean", &|strategy| rate(grid.mean_tokens_s(strategy))),
+            ("mean", &|strategy| rate(grid.mean(strategy, |figures| figures.tokens_s))),
             ("speed-up", &|strategy| times(grid.mean_speed_up(strategy))),
         ],
     )
@@ -78,8 +79,8 @@ fn of_grid(grid: &AnswerGrid<'_>) -> Vec<Table> {
         &|strategy, set| {
             let Figures { ttft_ms, second_ms, .. } = grid.at(strategy, set);
             let cell = |relative, time| format!("{} {}", times(relative), ms(time));
-            let first = cell(grid.first_token(strategy, set), ttft_ms);
-            format!("{first}, {}", cell(grid.second_token(strategy, set), second_ms))
+            let first = cell(grid.relative(strategy, set, |f| f.ttft_ms), ttft_ms);
+            format!("{first}, {}", cell(grid.relative(strategy, set, |f| f.second_ms), second_ms))
         },
         &[],
     )
@@ -203,7 +204,7 @@ fn curve(sweep: &Sweep, grid: &AnswerGrid<'_>) -> Table {
         let f = grid.all(name);
         let mut row = vec![value.map_or_else(|| name.clone(), |value| value.to_string())];
         row.push(times(grid.mean_speed_up(name)));
-        row.push(two_digits(grid.mean_tau(name)));
+        row.push(two_digits(grid.mean(name, |figures| figures.tau)));
         if plans {
             let expected = sweep.expected.iter().find(|(own, _)| own == name);
             row.push(optional(expected.map(|(_, tokens_s)| *tokens_s), rate));

@@ -1,6 +1,7 @@
 //! The flags of `train`. Each one that is given replaces the value of the preset, or of the
 //! training that is resumed.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
@@ -57,7 +58,7 @@ pub struct TrainArgs {
     pub steps: Option<u64>,
     /// Compute threads of the target [default: one per fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Machine")]
-    pub threads: Option<usize>,
+    pub threads: Option<NonZeroUsize>,
     /// Device that trains the head.
     #[arg(
         long,

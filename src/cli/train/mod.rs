@@ -4,8 +4,7 @@ mod args;
 mod show;
 
 use std::io::Write;
-
-use anyhow::anyhow;
+use std::num::NonZeroUsize;
 
 use super::exit::{Code, CommandResult, Failure, report};
 use super::interrupt;
@@ -21,20 +20,11 @@ pub(super) use show::Show;
 pub fn train(args: &TrainArgs) -> CommandResult {
     let base = if args.resume { run::stored(&args.out).map_err(failure)? } else { args.preset() };
     let recipe = args.over(base).map_err(Failure::usage)?;
-    let checks = [
-        ("--held-out", (0.0..1.0).contains(&recipe.held_out), "0 to below 1"),
-        ("--blocks", (1..=16).contains(&recipe.blocks), "1 to 16"),
-        ("--answer-tokens", recipe.answer_tokens > 0, "at least 1"),
-        ("--limit", recipe.limit != Some(0), "at least 1"),
-        ("--epochs", recipe.epochs.is_none_or(|epochs| epochs > 0.0), "above 0"),
-        ("--threads", args.threads != Some(0), "at least 1"),
-    ];
-    check(&checks)?;
     let request = RunRequest {
         out: args.out.clone(),
         resume: args.resume,
         recipe,
-        threads: compute_threads(args.threads),
+        threads: compute_threads(args.threads.map(NonZeroUsize::get)),
         device: args.device,
         keep_work: args.keep_work,
         model_folders: args.file.settings(&[])?.model_folders,
@@ -64,14 +54,6 @@ pub fn train(args: &TrainArgs) -> CommandResult {
             Err(Failure::quiet(Code::Interrupted))
         }
         Err(error) => Err(failure(error)),
-    }
-}
-
-/// Refuses the first flag whose condition does not hold, with the range that it takes.
-pub(super) fn check(flags: &[(&str, bool, &str)]) -> CommandResult {
-    match flags.iter().find(|(_, holds, _)| !holds) {
-        Some((flag, _, range)) => Err(Failure::usage(anyhow!("{flag} must be {range}"))),
-        None => Ok(()),
     }
 }
 

@@ -19,17 +19,20 @@ pub(super) const DFLASH: ArchitectureRow = ArchitectureRow {
     gguf_layout: RopeLayout::Halves,
 };
 
-/// Whether a tensor is one that only drafters have.
-pub(super) fn is_own(name: &str) -> bool {
+/// A tensor that only drafters have by the name that the model requests.
+pub(super) fn named(name: &str, entry: &TensorEntry) -> Option<Vec<Named>> {
     let parts = ["fc.weight", "enc.output_norm.", "d2t", "markov_w", "conf_proj.", "selector_"];
-    parts.iter().any(|part| name.starts_with(part)) || name.contains("_conv_")
-}
-
-/// Such a tensor by the name that the model requests.
-pub(super) fn named(name: String, entry: TensorEntry) -> Option<Named> {
-    let Some(layered) = name.strip_prefix("blk.") else { return Some((name, entry)) };
-    let (layer, part) = layered.split_once('.')?;
-    Some((weights::layer_name(layer.parse().ok()?, part), entry))
+    if !parts.iter().any(|part| name.starts_with(part)) && !name.contains("_conv_") {
+        return None;
+    }
+    let name = match name.strip_prefix("blk.") {
+        Some(layered) => {
+            let (layer, part) = layered.split_once('.')?;
+            weights::layer_name(layer.parse().ok()?, part)
+        }
+        None => name.to_owned(),
+    };
+    Some(vec![(name, entry.clone())])
 }
 
 /// What a file says of a DFlash drafter; `None` if it holds another architecture.

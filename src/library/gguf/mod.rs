@@ -175,46 +175,34 @@ impl GgufTensors {
         let mut transposed = BTreeSet::new();
         for (name, entry) in found {
             let of_head = names::after(&name, config.layers).filter(|&(block, _)| block < heads);
-            if let (Some((block, part)), Some(head)) = (of_head, mtp) {
+            let parts = if let (Some((block, part)), Some(head)) = (of_head, mtp) {
                 // What is missing is found when the head is built, without which the model runs.
                 let parts = names::of_mtp(block, part, &entry, architecture.family, &head.body);
-                let parts = parts.unwrap_or_default();
-                scales.place(&name, parts.iter(), &blobs[entry.file])?;
-                tensors.extend(parts);
+                parts.unwrap_or_default()
+            } else if names::is_aside(&name, config) {
                 continue;
-            }
-            if names::is_aside(&name, config) {
-                continue;
-            }
-            if let Some((keys, values)) = names::latent_parts(&name, &entry, config) {
-                scales.place(&name, keys.iter().chain(&values), &blobs[entry.file])?;
+            } else if let Some((keys, values)) = names::latent_parts(&name, &entry, config) {
                 transposed.extend(keys.iter().map(|(name, _)| name.clone()));
-                tensors.extend(keys.into_iter().chain(values));
-                continue;
-            }
-            let own = match architecture.gguf == ASSISTANT.gguf {
-                true => assistant::named(&name, &entry),
-                false => None,
-            };
-            let named = || names::canonical(&name, &entry, architecture.family, config);
-            match own.or_else(named) {
-                Some(parts) => {
-                    scales.place(&name, parts.iter(), &blobs[entry.file])?;
-                    tensors.extend(parts);
-                }
-                None if architecture.gguf == DFLASH.gguf && dflash::is_own(&name) => {
-                    tensors.extend(dflash::named(name, entry));
-                }
+                [keys, values].concat()
+            } else {
+                let own = match architecture.gguf {
+                    gguf if gguf == ASSISTANT.gguf => assistant::named(&name, &entry),
+                    gguf if gguf == DFLASH.gguf => dflash::named(&name, &entry),
+                    _ => None,
+                };
+                let named = || names::canonical(&name, &entry, architecture.family, config);
                 // A missing part would silently change every answer.
-                None => {
-                    return Err(LibraryError::unsupported(
+                own.or_else(named).ok_or_else(|| {
+                    LibraryError::unsupported(
                         blobs[entry.file].name(),
                         format!("a tensor of architecture {}", architecture.gguf),
                         format!("`{name}`, {:?}", entry.shape),
                         "use a model without this part",
-                    ));
-                }
-            }
+                    )
+                })?
+            };
+            scales.place(&name, &parts, &blobs[entry.file])?;
+            tensors.extend(parts);
         }
         let scales = scales.finish(&blobs[0])?;
         Ok(Self { blobs, tensors, transposed, scales })

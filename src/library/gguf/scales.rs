@@ -50,21 +50,15 @@ impl Scales {
     }
 
     /// Assigns the scales of tensor `name` to its parts: one scale to all, or one to each.
-    pub(super) fn place<'a>(
-        &mut self,
-        name: &str,
-        parts: impl Iterator<Item = &'a Named>,
-        blob: &Blob,
-    ) -> Result<()> {
+    pub(super) fn place(&mut self, name: &str, parts: &[Named], blob: &Blob) -> Result<()> {
         let Some(of) = name.strip_suffix(".weight") else { return Ok(()) };
         let Some(scales) = self.open.remove(of) else { return Ok(()) };
-        let parts: Vec<&Named> = parts.collect();
         if scales.len() != 1 && scales.len() != parts.len() {
             let problem = format!("{} scales for {} matrices", scales.len(), parts.len());
             let place = format!("tensor `{of}{ENDING}`");
             return Err(LibraryError::damaged(blob.name(), place, problem));
         }
-        let each = parts.into_iter().zip(scales.iter().cycle());
+        let each = parts.iter().zip(scales.iter().cycle());
         self.placed.extend(each.map(|((part, _), scale)| (part.clone(), *scale)));
         Ok(())
     }

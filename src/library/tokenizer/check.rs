@@ -2,6 +2,8 @@
 //! size that a number in the file claims, and accepts some damaged parts. It must not depend on
 //! what the parts do, except how large they can make a text.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use super::file::TokenizerFile;
@@ -108,26 +110,14 @@ impl Steps {
 /// SentencePiece's table of characters begins with the number of bytes in its index, which has four
 /// bytes per unit; the texts follow it.
 fn check_charsmap(base64: &str) -> Result<(), String> {
-    let digits = base64.trim_end_matches('=');
-    let length = digits.len() * 3 / 4;
-    let mut head = 0u64;
-    for digit in digits.bytes().take(6) {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return Err("the precompiled_charsmap is not base64".to_owned()),
-        };
-        head = head << 6 | u64::from(value);
-    }
-    if length < 8 {
+    let not_base64 = |_| "the precompiled_charsmap is not base64".to_owned();
+    let bytes = BASE64_STANDARD.decode(base64).map_err(not_base64)?;
+    let length = bytes.len();
+    let Some((size, rest)) = bytes.split_first_chunk().filter(|(_, rest)| rest.len() >= 4) else {
         return Err(format!("the precompiled_charsmap has only {length} bytes"));
-    }
-    // Six digits are 36 bits: the four bytes of the size, the lowest first, and four more bits.
-    let size = ((head >> 4) as u32).swap_bytes() as usize;
-    if size == 0 || !size.is_multiple_of(4) || size > length - 4 {
+    };
+    let size = u32::from_le_bytes(*size) as usize;
+    if size == 0 || !size.is_multiple_of(4) || size > rest.len() {
         return Err(format!(
             "the precompiled_charsmap has {length} bytes, too few for its index of {size}"
         ));

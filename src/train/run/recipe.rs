@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::head::FusionKind;
+use crate::train::options::check;
 use crate::train::{
-    DraftVocabSize, Elastic, FirstWeights, Length, MaskRule, Options, Result, TrainError,
-    TrainPrecision, Used,
+    DraftVocabSize, Elastic, FirstWeights, Length, MaskRule, Options, Result, TrainPrecision, Used,
 };
 
 /// A complete training. The fields are flags of `train`, whose help the comments are; a flag that
@@ -196,37 +196,31 @@ impl Recipe {
     /// # Errors
     /// [`TrainError::Option`] for the first figure that makes no sense.
     pub fn check(&self) -> Result<()> {
-        if self.kind == FusionKind::Eagle3 && self.blocks != 1 {
-            let reason = "1, since an EAGLE-3 head has one block";
-            return Err(TrainError::Option("blocks", self.blocks.to_string(), reason));
-        }
-        if self.mlp == Some(0) {
-            return Err(TrainError::Option("mlp", "0".to_owned(), "at least 1"));
-        }
+        let Self { held_out, blocks, answer_tokens, .. } = *self;
+        let limit = self.limit.unwrap_or(usize::MAX);
+        let epochs = self.epochs.unwrap_or(1.0);
+        let mlp = self.mlp.unwrap_or(1);
+        let one = blocks == 1 || self.kind != FusionKind::Eagle3;
+        check([
+            ("held-out", held_out.to_string(), (0.0..1.0).contains(&held_out), "0 to below 1"),
+            ("blocks", blocks.to_string(), (1..=16).contains(&blocks), "1 to 16"),
+            ("blocks", blocks.to_string(), one, "1, since an EAGLE-3 head has one block"),
+            ("answer-tokens", answer_tokens.to_string(), answer_tokens > 0, "at least 1"),
+            ("limit", limit.to_string(), limit > 0, "at least 1"),
+            ("epochs", epochs.to_string(), epochs > 0.0, "above 0"),
+            ("mlp", mlp.to_string(), mlp > 0, "at least 1"),
+        ])?;
         self.options.check()
     }
 
     /// The figures in which `other` differs, by name: (name, here, there).
     pub fn differences(&self, other: &Self) -> Vec<(String, String, String)> {
-        let here = self.figures();
-        let there = other.figures();
-        let value = |fields: &[(String, String)], name: &str| {
-            let found = fields.iter().find(|(known, _)| known == name);
-            found.map_or_else(|| "nothing".to_owned(), |(_, value)| value.clone())
-        };
-        let own = |name: &str| here.iter().any(|(known, _)| known == name);
-        let others = there.iter().filter(|(name, _)| !own(name));
-        let names = here.iter().chain(others).map(|(name, _)| name);
-        let all = names.map(|name| (name.clone(), value(&here, name), value(&there, name)));
-        all.filter(|(_, here, there)| here != there).collect()
-    }
-
-    /// Every figure with its name.
-    fn figures(&self) -> Vec<(String, String)> {
-        let mut figures = Vec::new();
         // A recipe consists of numbers, texts and lists, all of which JSON can represent.
-        flatten("", &serde_json::to_value(self).unwrap_or_default(), &mut figures);
-        figures
+        let [here, there] =
+            [self, other].map(|recipe| serde_json::to_value(recipe).unwrap_or_default());
+        let mut all = Vec::new();
+        compare("", &here, &there, &mut all);
+        all
     }
 }
 
@@ -235,16 +229,20 @@ fn all_tokens() -> DraftVocabSize {
     DraftVocabSize::All
 }
 
-fn flatten(name: &str, value: &Value, into: &mut Vec<(String, String)>) {
-    match value {
-        Value::Object(fields) => {
-            for (field, value) in fields {
-                let dot = if name.is_empty() { "" } else { "." };
-                flatten(&format!("{name}{dot}{field}"), value, into);
-            }
+/// Adds the values that differ between `here` and `there`, which are called `name`.
+fn compare(name: &str, here: &Value, there: &Value, into: &mut Vec<(String, String, String)>) {
+    if let (Value::Object(fields), Value::Object(_)) = (here, there) {
+        let dot = if name.is_empty() { "" } else { "." };
+        for (field, value) in fields {
+            compare(&format!("{name}{dot}{field}"), value, &there[field], into);
         }
-        Value::String(text) => into.push((name.to_owned(), text.clone())),
-        other => into.push((name.to_owned(), other.to_string())),
+    } else if here != there {
+        let shown = |value: &Value| match value {
+            Value::Null => "nothing".to_owned(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        into.push((name.to_owned(), shown(here), shown(there)));
     }
 }
 
@@ -320,6 +318,9 @@ mod tests {
             .into_iter()
             .map(|(name, a, b)| format!("{name} {a} {b}"))
             .collect();
-        assert_eq!(names, ["system null Hm", "blocks 4 2", "options.betas [0.9,0.95] [0.9,0.9]"]);
+        assert_eq!(
+            names,
+            ["system nothing Hm", "blocks 4 2", "options.betas [0.9,0.95] [0.9,0.9]"]
+        );
     }
 }
