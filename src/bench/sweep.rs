@@ -96,18 +96,11 @@ impl SweepAxis {
     pub const DEFAULT: [Self; 5] = [Self::M, Self::Gamma, Self::K, Self::D, Self::Duo];
 }
 
-/// A point of a curve: a candidate with one value of the setting.
-struct Point {
-    name: String,
-    /// `None` if the program chooses it.
-    value: Option<f64>,
-    controls: Controls,
-}
+/// A point of a curve: the value of the setting, `None` if the program chooses it, and a candidate.
+type Point = (Option<f64>, BenchCandidate);
 
-impl Point {
-    fn new(name: String, value: usize, controls: Controls) -> Self {
-        Self { name, value: Some(value as f64), controls }
-    }
+fn point(name: String, value: usize, controls: Controls) -> Point {
+    (Some(value as f64), BenchCandidate { name, controls })
 }
 
 /// Candidates to run against each other, and the curves that they are points of.
@@ -128,14 +121,16 @@ impl Variants {
     /// A curve. A candidate that exists already becomes a point of it and is not run twice.
     fn sweep(&mut self, title: &str, axis: &str, values: impl IntoIterator<Item = Point>) {
         let mut points = Vec::new();
-        for Point { name, value, controls } in values {
-            let same = |other: &&BenchCandidate| other.name != PLAIN && other.controls == controls;
-            let known = self.candidates.iter().find(same).map(|other| other.name.clone());
-            let name = known.unwrap_or_else(|| {
-                self.candidates.push(BenchCandidate { name: name.clone(), controls });
-                name
-            });
-            points.push((name, value));
+        for (value, own) in values {
+            let same =
+                |other: &&BenchCandidate| other.name != PLAIN && other.controls == own.controls;
+            match self.candidates.iter().find(same) {
+                Some(known) => points.push((known.name.clone(), value)),
+                None => {
+                    points.push((own.name.clone(), value));
+                    self.candidates.push(own);
+                }
+            }
         }
         self.sweeps.push(Sweep { points, ..Sweep::new(title, axis) });
     }
@@ -165,7 +160,7 @@ impl Variants {
             // A draft without blocks ignores the one that it gets.
             let fixed = if axis == SweepAxis::M { value.max(1) } else { value };
             let controls = with_tree(&base, |tree| *(row.of)(tree) = Setting::Fixed(fixed));
-            Point::new(format!("{}{value}", named(row.prefix)), value, controls)
+            point(format!("{}{value}", named(row.prefix)), value, controls)
         });
         self.sweep(&named(row.title), row.axis, points);
     }
@@ -178,10 +173,10 @@ impl Variants {
         let base = Controls { speculate: true, strategy: Some(duo), tree, ..base.clone() };
         let at_own = with_tree(&base, |tree| tree.gamma = Setting::Fixed(own));
         let dynamic =
-            Point { name: format!("{name} γ={own}"), value: None, controls: at_own.clone() };
+            (None, BenchCandidate { name: format!("{name} γ={own}"), controls: at_own.clone() });
         let sequences = SEQUENCES.map(|k| {
             let controls = with_tree(&at_own, |tree| tree.width = Setting::Fixed(k));
-            Point::new(format!("{name} k={k} γ={own}"), k, controls)
+            point(format!("{name} k={k} γ={own}"), k, controls)
         });
         let title = format!("Sequences of DuoDecoding at γ = {own}");
         self.sweep(&title, "sequences k", std::iter::once(dynamic).chain(sequences));
@@ -190,7 +185,7 @@ impl Variants {
         let budgets: BTreeSet<usize> = BUDGETS.into_iter().chain(beside).collect();
         let points = budgets.into_iter().map(|gamma| {
             let controls = with_tree(&single, |tree| tree.gamma = Setting::Fixed(gamma));
-            Point::new(format!("{name} k=1 γ={gamma}"), gamma, controls)
+            point(format!("{name} k=1 γ={gamma}"), gamma, controls)
         });
         self.sweep("Budget of DuoDecoding with one sequence", "budget γ, tokens", points);
     }

@@ -1,14 +1,14 @@
 //! `dovetail doctor`: the machine, the models and settings in use, and the reasons for each choice.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
 
 use super::args::DoctorArgs;
-use super::backend;
-use super::exit::{Code, CommandResult, Failure, report};
+use super::backend::{self, with_progress};
+use super::exit::{Code, CommandResult, Failure};
 use super::logging;
 use super::output::stdout;
 use super::threads::compute_threads;
@@ -19,7 +19,7 @@ use crate::hardware::{Adapter, Machine};
 use crate::kernels::{Format, KvFormat, Storage};
 use crate::library::find_spec;
 use crate::load::{
-    FittedCosts, LoadReason, LoadedModels, PackedFrom, Placements, Purpose, load, placements,
+    FittedCosts, LoadReason, LoadedModels, PackedFrom, Placements, Purpose, placements,
 };
 use crate::messages;
 use crate::plan::{Obstacle, Strategy, best_adapter};
@@ -37,19 +37,11 @@ pub fn doctor(args: &DoctorArgs) -> CommandResult {
     let machine = Machine::probe();
     out.write_all(describe(&machine, args.shared.file.config.clone()).as_bytes())?;
     out.flush()?;
-    let talk = io::stderr().is_terminal();
-    let mut last = String::new();
-    let mut progress = |stage: &str, _| {
-        if talk && stage != last {
-            report(&format!("… {stage}"));
-            stage.clone_into(&mut last);
-        }
-    };
     if args.placements {
-        let found = placements(&settings, &machine, &mut progress);
-        return Ok(out.write_all(placement_table(&found?).as_bytes())?);
+        let found = with_progress(|progress| placements(&settings, &machine, progress))?;
+        return Ok(out.write_all(placement_table(&found).as_bytes())?);
     }
-    let loaded = load(&settings, &machine, Purpose::Chat, &mut progress)?;
+    let loaded = backend::load(&settings, &machine, Purpose::Chat)?;
     out.write_all(chosen(&loaded).as_bytes())?;
     if let Some(found) = loaded.shared.fit_costs() {
         out.write_all(cost_model(&found).as_bytes())?;

@@ -8,7 +8,7 @@ use super::hf_names::NamedTensors;
 use super::hub::{Downloading, Hub};
 use super::safetensors::Tensors;
 use super::target::{check_vocabulary, detail, end_tokens};
-use super::titles::{HeaderName, title, with_size};
+use super::titles::{title, with_size};
 use super::{
     LibraryError, Recommended, Result, Spec, TargetFiles, Tokenizer, bundled, gguf, sizes,
 };
@@ -134,7 +134,7 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles> {
         template,
         eos,
         bos,
-        name: with_size(&printable_line(&title(name, HeaderName::default())), &size.short()),
+        name: with_size(&printable_line(&title(name, |_| None)), &size.short()),
         detail: detail(&size, head.as_ref()),
         bytes: if own { size.bytes } else { size.widened() },
         formats: if own { size.formats } else { Vec::new() },

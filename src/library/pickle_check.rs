@@ -22,6 +22,9 @@ struct PickledObject {
     depth: u64,
 }
 
+/// An object that holds no others.
+const NEW: PickledObject = PickledObject { objects: 1, depth: 1 };
+
 /// Checks that the pickles in an archive can be read safely; otherwise returns what is wrong.
 pub(super) fn check(file: impl Read + Seek) -> Result<(), String> {
     let mut archive = ZipArchive::new(file).map_err(|error| error.to_string())?;
@@ -50,17 +53,30 @@ pub(super) fn check(file: impl Read + Seek) -> Result<(), String> {
 fn walk(pickle: &[u8]) -> Result<(), String> {
     let mut rest = pickle;
     let mut stack: Vec<Option<PickledObject>> = Vec::new();
-    let mut memo: HashMap<u32, PickledObject> = HashMap::new();
+    let mut memo: HashMap<usize, PickledObject> = HashMap::new();
     let mut made = 0u64;
     loop {
         let at = pickle.len() - rest.len();
         let [operation] = taken(&mut rest, 1, at)? else { return Ok(()) };
-        let new = PickledObject { objects: 1, depth: 1 };
+        let operand = match operation {
+            0x80 | b'K' | b'q' | b'h' => 1,
+            b'M' => 2,
+            b'J' | b'r' | b'j' => 4,
+            b'G' => 8,
+            0x8a => usize::from(taken(&mut rest, 1, at)?[0]),
+            b'X' => number(taken(&mut rest, 4, at)?),
+            _ => 0,
+        };
+        if *operation == 0x8a && operand > 8 {
+            return Err(format!("a number of {operand} bytes at byte {at}"));
+        }
+        let operand = taken(&mut rest, operand, at)?;
         // What the operation leaves on the stack; `None` if nothing new.
         let left = match operation {
             b'.' => return Ok(()),
-            0x80 => {
-                taken(&mut rest, 1, at)?;
+            0x80 => None,
+            b'(' => {
+                stack.push(None);
                 None
             }
             b'c' => {
@@ -70,50 +86,18 @@ fn walk(pickle: &[u8]) -> Result<(), String> {
                     };
                     rest = &rest[end + 1..];
                 }
-                Some(new)
-            }
-            b'K' | b'M' | b'J' | b'G' => {
-                let length = match operation {
-                    b'K' => 1,
-                    b'M' => 2,
-                    b'J' => 4,
-                    _ => 8,
-                };
-                taken(&mut rest, length, at)?;
-                Some(new)
-            }
-            0x8a => {
-                let length = usize::from(taken(&mut rest, 1, at)?[0]);
-                if length > 8 {
-                    return Err(format!("a number of {length} bytes at byte {at}"));
-                }
-                taken(&mut rest, length, at)?;
-                Some(new)
-            }
-            b'X' => {
-                let length = number(taken(&mut rest, 4, at)?);
-                taken(&mut rest, length as usize, at)?;
-                Some(new)
-            }
-            b'(' => {
-                stack.push(None);
-                None
+                Some(NEW)
             }
             b'q' | b'r' => {
-                let id = number(taken(&mut rest, if *operation == b'q' { 1 } else { 4 }, at)?);
                 let top = stack.last().copied().flatten().unwrap_or_default();
-                memo.insert(id, top);
+                memo.insert(number(operand), top);
                 made += top.objects;
                 None
             }
-            b'h' | b'j' => {
-                let id = number(taken(&mut rest, if *operation == b'h' { 1 } else { 4 }, at)?);
-                Some(memo.get(&id).copied().unwrap_or_default())
-            }
-            0x85 => Some(around(&mut stack, 1)),
+            b'h' | b'j' => Some(memo.get(&number(operand)).copied().unwrap_or_default()),
+            0x85 | b'Q' => Some(around(&mut stack, 1)),
             0x86 | b'R' | b'b' | 0x81 => Some(around(&mut stack, 2)),
             0x87 => Some(around(&mut stack, 3)),
-            b'Q' => Some(around(&mut stack, 1)),
             b't' | b'd' => Some(to_mark(&mut stack)),
             b'a' => Some(joined(&mut stack, 1)),
             b's' => Some(joined(&mut stack, 2)),
@@ -122,7 +106,7 @@ fn walk(pickle: &[u8]) -> Result<(), String> {
                 let into = stack.pop().flatten().unwrap_or_default();
                 Some(sum(into, held))
             }
-            _ => Some(new),
+            _ => Some(NEW),
         };
         if let Some(weight) = left {
             made += weight.objects;
@@ -147,8 +131,8 @@ fn taken<'a>(rest: &mut &'a [u8], length: usize, at: usize) -> Result<&'a [u8], 
 }
 
 /// Up to four bytes, the lowest first.
-fn number(bytes: &[u8]) -> u32 {
-    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte))
+fn number(bytes: &[u8]) -> usize {
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte))
 }
 
 fn sum(a: PickledObject, b: PickledObject) -> PickledObject {

@@ -12,28 +12,13 @@ const TRAINING: [&str; 11] =
 const SPELLINGS: [&str; 8] =
     ["SmolLM", "TinyLlama", "CodeLlama", "DeepSeek", "StarCoder", "OLMo", "EXAONE", "GPT"];
 
-/// What a GGUF header says about a model's name, as far as it says it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct HeaderName<'a> {
-    /// `general.name`.
-    pub(super) whole: Option<&'a str>,
-    /// `general.basename`.
-    pub(super) base: Option<&'a str>,
-    /// `general.version`.
-    pub(super) version: Option<&'a str>,
-    /// `general.size_label`.
-    pub(super) size: Option<&'a str>,
-    /// `general.finetune`.
-    pub(super) finetune: Option<&'a str>,
-}
-
 /// The name of the model whose file (without its extension), folder or tag is `called`.
 ///
 /// A file's name that states how large the model is takes precedence: the model was published under
 /// it, and users look for it. Headers often contain the folder of a training run instead (`Smollm2
 /// 135M 8k Lc100K Mix1 Ep2`). They are used if the file's name does not name the model, as with
-/// `ggml-model-q4_0` or a hash.
-pub(super) fn title(called: &str, header: HeaderName<'_>) -> String {
+/// `ggml-model-q4_0` or a hash. `header` reads a text under `general.` in a GGUF header.
+pub(super) fn title<'a>(called: &str, header: impl Fn(&str) -> Option<&'a str>) -> String {
     // Ollama's tags are already names.
     if called.contains(':') {
         return called.to_owned();
@@ -57,18 +42,18 @@ fn published(name: &str) -> Option<String> {
 
 /// What the header calls the model. Its parts are preferred, because the whole name is often a
 /// folder of the person who converted the model.
-fn of_header(header: HeaderName<'_>) -> Option<String> {
-    let said = |part: Option<&'_ str>| {
-        let part = part.map(str::trim).filter(|part| !part.is_empty())?;
+fn of_header<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
+    let said = |key: &str| {
+        let part = header(key).map(str::trim).filter(|part| !part.is_empty())?;
         let is_run = words(part).into_iter().any(is_training);
         (!is_run).then(|| part.to_owned())
     };
-    let parts = match (said(header.base), said(header.size)) {
+    let parts = match (said("basename"), said("size_label")) {
         (Some(base), Some(size)) => {
-            let rest = [said(header.version), Some(size), said(header.finetune)];
+            let rest = [said("version"), Some(size), said("finetune")];
             std::iter::once(base).chain(rest.into_iter().flatten()).collect::<Vec<_>>().join(" ")
         }
-        (base, _) => said(header.whole).or(base)?,
+        (base, _) => said("name").or(base)?,
     };
     Some(published(&parts).unwrap_or(parts))
 }
@@ -167,6 +152,10 @@ fn respelled(word: &str) -> String {
 mod tests {
     use super::*;
 
+    fn header<'a>(texts: &[(&str, &'a str)]) -> impl Fn(&str) -> Option<&'a str> {
+        |key| texts.iter().find(|(own, _)| *own == key).map(|(_, text)| *text)
+    }
+
     #[test]
     fn a_file_gives_the_name_under_which_its_model_is_known() {
         for (called, expected) in [
@@ -192,35 +181,29 @@ mod tests {
             // A tag of Ollama's.
             ("qwen2.5:0.5b", "qwen2.5:0.5b"),
         ] {
-            assert_eq!(title(called, HeaderName::default()), expected, "{called}");
+            assert_eq!(title(called, |_| None), expected, "{called}");
         }
     }
 
     #[test]
     fn the_header_of_a_training_run_does_not_name_the_model() {
-        let header = HeaderName {
-            whole: Some("Smollm2 135M 8k Lc100K Mix1 Ep2"),
-            base: Some("smollm2"),
-            size: Some("135M"),
-            finetune: Some("8k-lc100k-mix1-ep2"),
-            version: None,
-        };
-        assert_eq!(title("SmolLM2-135M-Instruct.Q4_1", header), "SmolLM2 135M Instruct");
-        assert_eq!(title("ggml-model-q4_1", header), "SmolLM2 135M");
-        let nameless = HeaderName { whole: header.whole, ..HeaderName::default() };
-        assert_eq!(title("model", nameless), "model");
+        let whole = ("name", "Smollm2 135M 8k Lc100K Mix1 Ep2");
+        let parts =
+            [("basename", "smollm2"), ("size_label", "135M"), ("finetune", "8k-lc100k-mix1-ep2")];
+        let all = [&[whole], &parts[..]].concat();
+        assert_eq!(title("SmolLM2-135M-Instruct.Q4_1", header(&all)), "SmolLM2 135M Instruct");
+        assert_eq!(title("ggml-model-q4_1", header(&all)), "SmolLM2 135M");
+        assert_eq!(title("model", header(&[whole])), "model");
     }
 
     #[test]
     fn a_header_names_what_its_file_does_not() {
-        let whole = |name| HeaderName { whole: Some(name), ..HeaderName::default() };
-        let parts = HeaderName {
-            whole: Some("models--x"),
-            base: Some("Qwen2.5-Coder"),
-            size: Some("0.5B"),
-            finetune: Some("Instruct"),
-            version: None,
-        };
+        let parts = [
+            ("name", "models--x"),
+            ("basename", "Qwen2.5-Coder"),
+            ("size_label", "0.5B"),
+            ("finetune", "Instruct"),
+        ];
         let blob = format!("sha256-{}", "0123456789abcdef".repeat(4));
         for (called, bare) in [
             ("ggml-model-q4_0", "ggml-model"),
@@ -228,13 +211,13 @@ mod tests {
             ("consolidated", "consolidated"),
             (blob.as_str(), blob.as_str()),
         ] {
-            assert_eq!(title(called, parts), "Qwen2.5 Coder 0.5B Instruct", "{called}");
-            assert_eq!(title(called, whole(" Vicuna 7B ")), "Vicuna 7B", "{called}");
-            assert_eq!(title(called, whole("My own")), "My own", "{called}");
-            assert_eq!(title(called, HeaderName::default()), bare);
+            assert_eq!(title(called, header(&parts)), "Qwen2.5 Coder 0.5B Instruct", "{called}");
+            assert_eq!(title(called, header(&[("name", " Vicuna 7B ")])), "Vicuna 7B", "{called}");
+            assert_eq!(title(called, header(&[("name", "My own")])), "My own", "{called}");
+            assert_eq!(title(called, |_| None), bare);
         }
-        let base = HeaderName { base: Some("x-model"), whole: Some(""), ..HeaderName::default() };
-        assert_eq!(title("model", base), "x-model");
+        let base = [("basename", "x-model"), ("name", "")];
+        assert_eq!(title("model", header(&base)), "x-model");
     }
 
     #[test]

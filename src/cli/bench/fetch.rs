@@ -50,26 +50,23 @@ pub(super) fn fetch(args: &FetchArgs) -> CommandResult {
     wanted.dedup();
     let mut errors = Vec::new();
     for file in wanted {
-        let bar = DownloadBar::new()?;
-        let fetched = kept.fetch(&file.pinned(&args.mirror), &mut |progress| bar.show(progress));
-        drop(bar);
-        match fetched {
-            Ok(_) => {
-                report(&format!("{}: {} ({})", file.name, file.title, file.licence));
-                if file.is_text() {
-                    match file.write_text(&kept) {
-                        Ok(place) => {
-                            report(&format!("use it with --rest-text {}", place.display()));
-                        }
-                        Err(error) => errors.push(format!("{}: {error:#}", file.name)),
-                    }
-                }
-            }
-            Err(error) => errors.push(format!("{}: {error}", file.name)),
+        if let Err(error) = fetch_one(file, &kept, &args.mirror) {
+            errors.push(format!("{}: {error:#}", file.name));
         }
     }
     if !errors.is_empty() {
         return Err(Failure::new(Code::Failed, anyhow!("{}", errors.join("\n"))));
+    }
+    Ok(())
+}
+
+fn fetch_one(file: &CatalogueFile, kept: &PinnedFiles, mirror: &str) -> anyhow::Result<()> {
+    let bar = DownloadBar::new()?;
+    kept.fetch(&file.pinned(mirror), &mut |progress| bar.show(progress))?;
+    drop(bar);
+    report(&format!("{}: {} ({})", file.name, file.title, file.licence));
+    if file.is_text() {
+        report(&format!("use it with --rest-text {}", file.write_text(kept)?.display()));
     }
     Ok(())
 }

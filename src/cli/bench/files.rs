@@ -21,31 +21,27 @@ use crate::printable::json_line;
 /// The most bytes of saved results: enough for the rounds of ten thousand answers.
 const LONGEST: u64 = 1_000_000_000;
 
-/// What a reader sees of a measurement: lines above the tables, the tables, and lines below.
-pub(super) struct BenchReport<'a> {
-    pub(super) head: &'a str,
-    pub(super) tables: &'a [Table],
-    pub(super) foot: &'a [String],
-}
-
-/// Writes `record` as JSON, or `report` as tables, whichever `style` asks for.
+/// Writes `record` as JSON, or, as `style` asks, what a reader sees of a measurement: `head`, the
+/// `tables` and the lines of `foot`.
 pub(super) fn emit(
     style: &StyleArgs,
     record: &impl Serialize,
-    report: &BenchReport<'_>,
+    head: &str,
+    tables: &[Table],
+    foot: &[String],
 ) -> io::Result<()> {
     let mut out = stdout()?;
     if style.json {
         return out.write_all(json_line(record)?.as_bytes());
     }
-    if !report.head.is_empty() {
-        writeln!(out, "{}\n", report.head)?;
+    if !head.is_empty() {
+        writeln!(out, "{head}\n")?;
     }
     let layout = if style.markdown { TableStyle::Markdown } else { TableStyle::Plain };
-    for table in report.tables {
+    for table in tables {
         table.write(layout, &mut out)?;
     }
-    for line in report.foot {
+    for line in foot {
         writeln!(out, "{line}")?;
     }
     Ok(())
@@ -64,7 +60,7 @@ pub(super) fn print(
         foot.push("Stopped early: only prompts that every strategy answered are counted.".into());
     }
     foot.push(lossless_check(&results.answers).0);
-    emit(style, results, &BenchReport { head: &heading(results), tables, foot: &foot })
+    emit(style, results, &heading(results), tables, &foot)
 }
 
 /// What was measured, where and with which settings, in one line.
@@ -99,7 +95,7 @@ fn heading(results: &Results) -> String {
 pub(super) fn compare(args: &CompareArgs) -> CommandResult {
     let Comparison { notes, tables } = compare_results(&read(&args.a)?, &read(&args.b)?);
     let style = StyleArgs { markdown: args.markdown, json: false };
-    emit(&style, &(), &BenchReport { head: "", tables: &tables, foot: &notes })?;
+    emit(&style, &(), "", &tables, &notes)?;
     if tables.is_empty() {
         let error =
             anyhow!("the two files have no answers in common; run both on the same prompts");

@@ -1,7 +1,7 @@
 //! `dovetail bench quality`: from flags to a measurement.
 
 use super::args::QualityArgs;
-use super::files::{BenchReport, emit};
+use super::files::emit;
 use crate::bench::quality;
 use crate::cli::exit::CommandResult;
 use crate::cli::threads::compute_threads;
@@ -10,5 +10,5 @@ use crate::cli::threads::compute_threads;
 pub(super) fn measure(args: &QualityArgs) -> CommandResult {
     let spec = args.file.model(&args.target)?;
     let found = quality::run(&spec, &args.options, compute_threads(args.threads))?;
-    Ok(emit(&args.style, &found, &BenchReport { head: "", tables: &[found.table()], foot: &[] })?)
+    Ok(emit(&args.style, &found, "", &[found.table()], &[])?)
 }

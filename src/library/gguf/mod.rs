@@ -23,7 +23,7 @@ use std::sync::Arc;
 use super::blob::{Blob, BlobPart, identity_of};
 use super::shard_names::{all_numbered, numbered};
 use super::target::{check_vocabulary, detail, end_tokens};
-use super::titles::{self, HeaderName, with_size};
+use super::titles::{self, with_size};
 use super::transposed::transposed;
 use super::{
     DflashFiles, DraftFiles, HeadFiles, LibraryError, Recommended, Result, TargetFiles, Weight,
@@ -131,18 +131,10 @@ fn read(path: &Path) -> Result<GgufFile> {
 
 /// The model's name as users know it. Values of another type in the header are left out.
 fn title(path: &Path, file: &GgufFile) -> String {
-    let text = |key: &str| file.text(key).ok().flatten();
-    let header = HeaderName {
-        whole: text("general.name"),
-        base: text("general.basename"),
-        version: text("general.version"),
-        size: text("general.size_label"),
-        finetune: text("general.finetune"),
-    };
     // Without its extension and its number among several.
     let called =
         all_numbered(path).map_or_else(|| stem(path).into_owned(), |(stem, _)| stem.to_owned());
-    titles::title(&called, header)
+    titles::title(&called, |key| file.text(&format!("general.{key}")).ok().flatten())
 }
 
 fn stem(path: &Path) -> Cow<'_, str> {

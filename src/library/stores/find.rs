@@ -15,7 +15,7 @@ use super::walk::{Files, ggufs_in, listed, walk};
 use crate::files::read_text;
 use crate::library::folder::Folder;
 use crate::library::hub::{LONGEST_COMMIT, is_snapshot};
-use crate::library::titles::{self, HeaderName};
+use crate::library::titles::title;
 use crate::library::{Spec, bundled, gguf};
 
 /// The number of threads that read headers: on a disk that is not cached they mostly wait.
@@ -265,7 +265,7 @@ fn read_one(located: &Located) -> Facts {
             // Snapshots of the hub have a commit after the name.
             let name = located.name.rsplit('/').next().unwrap_or_default();
             let name = name.split('@').next().unwrap_or_default();
-            Facts { title: Some(titles::title(name, HeaderName::default())), ..facts }
+            Facts { title: Some(title(name, |_| None)), ..facts }
         }
         Spec::Bundled => Facts::of_folder(&bundled::TARGET),
         Spec::Hub(_) => Facts::default(),

@@ -11,17 +11,13 @@ use serde_json::Value;
 use super::Fingerprint;
 
 /// The whole file.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct TokenizerFile {
-    #[serde(default)]
     pub(super) added_tokens: Vec<AddedId>,
-    #[serde(default)]
     pub(super) normalizer: Value,
-    #[serde(default)]
     pub(super) pre_tokenizer: Value,
-    #[serde(default)]
     pub(super) post_processor: Value,
-    #[serde(default)]
     pub(super) decoder: Value,
     pub(super) model: TokenizerModel,
 }
@@ -31,9 +27,9 @@ pub(super) struct AddedId {
     pub(super) id: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct TokenizerModel {
-    #[serde(default)]
     pub(super) vocab: Listed,
 }
 

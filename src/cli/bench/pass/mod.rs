@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 
 use super::args::StyleArgs;
-use super::files::{BenchReport, draw, emit};
+use super::files::{draw, emit};
 use crate::bench::paper::published;
 use crate::bench::pass::{AcceptanceProfile, PUBLISHED_PREFIX, PassOptions, TimesRequest};
 use crate::cli::backend;
@@ -97,12 +97,7 @@ pub(super) fn pass(args: &PassArgs) -> CommandResult {
         (None, None) => models::loaded(args, &recorded)?,
     };
     draw(&report.charts(), args.svg.as_deref())?;
-    let tables = report.tables();
-    Ok(emit(
-        &args.style,
-        &report,
-        &BenchReport { head: &report.subject, tables: &tables, foot: &[] },
-    )?)
+    Ok(emit(&args.style, &report, &report.subject, &report.tables(), &[])?)
 }
 
 impl PassArgs {
