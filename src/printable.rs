@@ -37,6 +37,26 @@ pub fn shell_word(text: &str) -> String {
     }
 }
 
+/// A number of bytes in decimal units: `640 kB`, `6.1 MB`, `398 MB`, `4.1 GB`.
+pub fn bytes(bytes: u64) -> String {
+    scaled(bytes, ["kB", "MB", "GB"])
+}
+
+/// A number of weights: `10 K`, `6.1 M`, `494 M`, `7.2 B`.
+pub fn count(weights: u64) -> String {
+    scaled(weights, ["K", "M", "B"])
+}
+
+fn scaled(number: u64, [thousand, million, billion]: [&str; 3]) -> String {
+    let millions = number as f64 / 1e6;
+    match millions {
+        ..1.0 => format!("{:.0} {thousand}", millions * 1e3),
+        ..9.95 => format!("{millions:.1} {million}"),
+        ..999.5 => format!("{millions:.0} {million}"),
+        _ => format!("{:.1} {billion}", millions / 1e3),
+    }
+}
+
 /// `value` as JSON on one line, with the control characters that JSON permits in strings escaped in
 /// its own way (`\u009b`): safe on a terminal, and the same value to a parser.
 ///
@@ -119,6 +139,13 @@ mod tests {
         }
         assert_eq!(printable("a\tb\nc"), "a\tb\nc");
         assert_eq!(printable_line("a\tb\nc"), "a␉b␊c");
+    }
+
+    #[test]
+    fn numbers_have_two_or_three_digits() {
+        let sizes = [640_000, 6_100_000, 12_000_000, 4_200_000_000].map(bytes);
+        assert_eq!(sizes, ["640 kB", "6.1 MB", "12 MB", "4.2 GB"]);
+        assert_eq!([494_000_000, 7_200_000_000].map(count), ["494 M", "7.2 B"]);
     }
 
     #[test]

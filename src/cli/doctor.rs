@@ -23,7 +23,7 @@ use crate::load::{
 };
 use crate::messages;
 use crate::plan::{Obstacle, Strategy, best_adapter};
-use crate::printable::printable_line;
+use crate::printable::{bytes, printable_line};
 use crate::settings::{self, Settings};
 use crate::worker::{Backend, Event, Ready};
 
@@ -96,7 +96,6 @@ impl DoctorReport {
 /// The machine, the build and the places of files.
 fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
     let mut report = DoctorReport::default();
-    let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
     let list = |items: &[&str]| match items {
         [] => "none".to_owned(),
         some => some.join(", "),
@@ -111,12 +110,12 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
     report.row("cores", format!("{} physical{fast}, {} threads", cpu.physical, cpu.logical));
     report.row("features", list(&cpu.features));
     let memory = machine.memory;
-    report.row("memory", format!("{} total, {} free", gb(memory.total), gb(memory.free)));
+    report.row("memory", format!("{} total, {} free", bytes(memory.total), bytes(memory.free)));
     match &machine.gpu {
         Ok(gpu) => {
             report.row("GPU", &gpu.name);
-            let total = gb(gpu.vram_total);
-            let free = gb(gpu.vram_free);
+            let total = bytes(gpu.vram_total);
+            let free = bytes(gpu.vram_free);
             report.row("VRAM", format!("{total} total, {free} free"));
             report.row("driver", &gpu.driver);
         }
@@ -126,7 +125,7 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
         let Adapter { number, name, kind, interface, driver, bus, .. } = adapter;
         let memory = match adapter.memory {
             Some(memory) => {
-                format!("{} total, {} free", gb(memory.total), gb(memory.free()))
+                format!("{} total, {} free", bytes(memory.total), bytes(memory.free()))
             }
             None if adapter.shares_memory() => "shares the main memory".to_owned(),
             None => "memory unknown (set it with --vram)".to_owned(),
@@ -171,13 +170,10 @@ fn taken(adapters: &[Adapter]) -> String {
 
 /// The target's formats by how their products are computed, with the cost of each way.
 fn kernels(formats: &[(Format, u64)], repacked: bool) -> Vec<(&'static str, String)> {
-    let megabytes = |(format, bytes): &(Format, u64)| match *bytes {
-        bytes @ 0..10_000_000 => format!("{format} {:.1} MB", bytes as f64 / 1e6),
-        bytes => format!("{format} {:.0} MB", bytes as f64 / 1e6),
-    };
     let of = |expanded: bool| -> Vec<String> {
         let wanted = |format: Format| (format.storage() == Storage::Expanded) == expanded;
-        formats.iter().filter(|(format, _)| wanted(*format)).map(megabytes).collect()
+        let wanted = formats.iter().filter(|(format, _)| wanted(*format));
+        wanted.map(|(format, size)| format!("{format} {}", bytes(*size))).collect()
     };
     let ways = [
         (
@@ -374,7 +370,7 @@ mod tests {
         let rows = kernels(&mixed, false);
         assert_eq!(rows.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["kernels", "expanded"]);
         assert!(
-            rows[0].1.starts_with("Q4_1 85 MB, F32 0.1 MB (each with its own kernel"),
+            rows[0].1.starts_with("Q4_1 85 MB, F32 140 kB (each with its own kernel"),
             "{rows:?}"
         );
         assert!(rows[1].1.starts_with("IQ2_XS 7.3 MB (expanded each time"), "{rows:?}");

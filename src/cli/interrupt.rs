@@ -40,24 +40,23 @@ impl Events {
 /// Calls `on_signal` at the first Ctrl-C (or SIGTERM); when that returns `false`, or at the second
 /// one, ends the program at once.
 pub fn watch(on_signal: impl Fn() -> bool + Send + 'static) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let Ok(runtime) = runtime else {
-        // Without the handler Ctrl-C still ends the program, without saving.
-        return;
-    };
-    let watcher = std::thread::Builder::new().name("dovetail-signals".into());
-    let started = watcher.spawn(move || {
-        runtime.block_on(async {
+    let started = on_thread(async move {
+        signal().await;
+        if on_signal() {
             signal().await;
-            if on_signal() {
-                signal().await;
-            }
-            std::process::exit(Code::Interrupted as i32);
-        });
+        }
+        std::process::exit(Code::Interrupted as i32);
     });
     if let Err(error) = started {
         report(&format!("note: Ctrl-C will end the program without saving: {error}"));
     }
+}
+
+/// Runs a task on a thread of its own.
+fn on_thread(task: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let thread = std::thread::Builder::new().name("dovetail-signals".into());
+    thread.spawn(move || runtime.block_on(task)).map(drop)
 }
 
 /// A flag that the first Ctrl-C sets, after `said` is reported if it is not empty.
@@ -87,12 +86,8 @@ pub fn stop_answers(controls: &SharedControls) -> Arc<Stop> {
 
 /// Leaves Ctrl-C to the program that has the terminal meanwhile, such as a pager.
 pub fn ignore_ctrl_c() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let Ok(runtime) = runtime else { return };
     // Without the thread, Ctrl-C ends this program and the pager continues.
-    let _ = std::thread::Builder::new().name("dovetail-signals".into()).spawn(move || {
-        runtime.block_on(async { while tokio::signal::ctrl_c().await.is_ok() {} });
-    });
+    let _ = on_thread(async { while tokio::signal::ctrl_c().await.is_ok() {} });
 }
 
 #[cfg(unix)]

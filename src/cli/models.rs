@@ -17,7 +17,7 @@ use crate::library::{
 };
 use crate::model::ModelEngine;
 use crate::model::head::FusionKind;
-use crate::printable::{json_line, printable_line, shell_word};
+use crate::printable::{bytes, count, json_line, printable_line, shell_word};
 use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit, estimate};
 
 /// A model with what to expect of it.
@@ -302,22 +302,6 @@ fn fit(memory: MemoryFit) -> &'static str {
     }
 }
 
-fn bytes(bytes: u64) -> String {
-    let bytes = bytes as f64;
-    match bytes {
-        small if small < 1e6 => format!("{:.0} kB", small / 1e3),
-        middle if middle < 1e9 => format!("{:.0} MB", middle / 1e6),
-        large => format!("{:.1} GB", large / 1e9),
-    }
-}
-
-fn count(parameters: u64) -> String {
-    match parameters as f64 {
-        small if small < 1e9 => format!("{:.1} M", small / 1e6),
-        large => format!("{:.1} B", large / 1e9),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,6 +313,6 @@ mod tests {
             ["9 kB", "98 MB", "4.1 GB"]
         );
         assert_eq!([3.082, 41.6].map(estimate), ["3.1", "42"]);
-        assert_eq!([count(134_515_008), count(6_738_415_616)], ["134.5 M", "6.7 B"]);
+        assert_eq!([count(134_515_008), count(6_738_415_616)], ["135 M", "6.7 B"]);
     }
 }

@@ -69,7 +69,8 @@ impl Adapter {
 /// An [`Adapter`] that can be opened.
 #[derive(Clone, Debug)]
 pub struct GpuAdapter {
-    info: Adapter,
+    /// What it is, without its memory.
+    pub info: Adapter,
     /// The library's handle, for opening the device.
     pub(crate) raw: wgpu::Adapter,
 }
@@ -91,11 +92,6 @@ impl GpuAdapter {
         let (memory, bandwidth) = (None, None);
         let info = Adapter { number, name, kind, interface, driver, bus, memory, bandwidth };
         Self { info, raw }
-    }
-
-    /// What it is, without its memory.
-    pub fn info(&self) -> &Adapter {
-        &self.info
     }
 }
 

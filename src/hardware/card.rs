@@ -18,7 +18,7 @@ pub(super) enum Card {
 impl Card {
     /// The card of the adapter with this number; `None` if no driver says anything about it.
     pub fn of(adapter: usize) -> Option<Self> {
-        let adapter = adapters().get(adapter)?.info();
+        let adapter = &adapters().get(adapter)?.info;
         let nvidia = gpu::open().ok().and_then(|driver| Self::nvidia(driver, adapter));
         nvidia.or_else(|| {
             let bus = &adapter.bus;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::kernels::Format;
 use crate::model::{Config, WeightSource, weights};
+use crate::printable::{bytes, count};
 
 /// One tensor's contribution.
 #[derive(Clone, Copy, Debug)]
@@ -70,15 +71,9 @@ impl Size {
 
     /// E.g. `6.1 M parameters, BF16, 12 MB`.
     pub(super) fn detail(&self) -> String {
-        let scaled = |n: u64, thousand: &str, million: &str, milliard: &str| match n {
-            n @ 0..1_000_000 => format!("{:.0} {thousand}", n as f64 / 1e3),
-            n @ 1_000_000..10_000_000 => format!("{:.1} {million}", n as f64 / 1e6),
-            n @ 10_000_000..1_000_000_000 => format!("{:.0} {million}", n as f64 / 1e6),
-            n => format!("{:.1} {milliard}", n as f64 / 1e9),
-        };
-        let parameters = scaled(self.parameters, "K", "M", "B");
+        let parameters = count(self.parameters);
         let format = self.format().map_or("empty", Format::name);
-        format!("{parameters} parameters, {format}, {}", scaled(self.bytes, "kB", "MB", "GB"))
+        format!("{parameters} parameters, {format}, {}", bytes(self.bytes))
     }
 }
 

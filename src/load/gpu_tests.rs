@@ -20,7 +20,7 @@ fn with_card() -> Option<Machine> {
         println!("left out: everything on a GPU, for there is none (mesa-vulkan-drivers)");
         return None;
     };
-    let card = Adapter { kind: AdapterKind::Discrete, ..adapter.info().clone() };
+    let card = Adapter { kind: AdapterKind::Discrete, ..adapter.info.clone() };
     Some(Machine { adapters: vec![card], ..machine() })
 }
 

@@ -5,6 +5,7 @@ use crate::plan::{
     Basis, BlocksReason, DrafterId, DuoGammaReason, GammaReason, GpuMemory, HeadForecast, Obstacle,
     OverlapEffect, PlacementForecast, PrefillForecast, Reason,
 };
+use crate::printable;
 
 mod load;
 #[cfg(test)]
@@ -377,10 +378,7 @@ fn other_head(head: &HeadForecast) -> String {
 /// What the KV cache takes, a clause, e.g. `up to 448 MB for 8192 tokens, taken as the conversation
 /// grows`.
 pub fn kv_cache(bytes: u64, tokens: usize) -> String {
-    let size = match bytes {
-        bytes @ 0..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
-        bytes => format!("{:.1} GB", bytes as f64 / 1e9),
-    };
+    let size = printable::bytes(bytes);
     format!("up to {size} for {tokens} tokens, taken as the conversation grows")
 }
 

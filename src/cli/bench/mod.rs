@@ -7,18 +7,19 @@ mod files;
 mod isolated;
 mod paper;
 mod pass;
-mod quality;
 mod session;
 mod strategies;
 mod sweep;
 
 use anyhow::anyhow;
 
+use crate::bench::quality;
 use crate::cli::exit::{CommandResult, Failure};
+use crate::cli::threads::compute_threads;
 use crate::plan::BLOCKS;
 
 pub use args::BenchArgs;
-use args::BenchCommand;
+use args::{BenchCommand, QualityArgs};
 
 /// Runs the measurement that the flags name.
 pub fn bench(args: &BenchArgs) -> CommandResult {
@@ -31,8 +32,15 @@ pub fn bench(args: &BenchArgs) -> CommandResult {
         Some(BenchCommand::Fetch(args)) => fetch::fetch(args),
         Some(BenchCommand::Compare(args)) => files::compare(args),
         Some(BenchCommand::Show(args)) => files::show(args),
-        Some(BenchCommand::Quality(args)) => quality::measure(args),
+        Some(BenchCommand::Quality(args)) => measure_quality(args),
     }
+}
+
+/// Scores a text with the target.
+fn measure_quality(args: &QualityArgs) -> CommandResult {
+    let spec = args.file.model(&args.target)?;
+    let found = quality::run(&spec, &args.options, compute_threads(args.threads))?;
+    Ok(files::emit(&args.style, &found, "", &[found.table()], &[])?)
 }
 
 /// `1,2,4` or `1..5`, both ends included, from 0 to `most`.

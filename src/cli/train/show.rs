@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::cli::exit::report;
-use crate::printable::{printable, printable_line};
-use crate::train::run::{Chats, DecodeEval, RunEstimate, Spent, Stage, TrainEvent, size};
+use crate::printable::{bytes, printable, printable_line};
+use crate::train::run::{Chats, DecodeEval, RunEstimate, Spent, Stage, TrainEvent};
 use crate::train::{Measure, StepReport};
 use crate::tui::many;
 
@@ -197,11 +197,11 @@ pub(super) fn estimate_lines(found: &RunEstimate) -> Vec<String> {
     lines.push(format!("total: {}", time(found.seconds())));
     lines.push(format!(
         "on disk: features {}, checkpoint {}, head {}",
-        size(found.features),
-        size(found.checkpoint),
-        size(found.head)
+        bytes(found.features),
+        bytes(found.checkpoint),
+        bytes(found.head)
     ));
-    lines.push(format!("memory: {}", size(found.memory)));
+    lines.push(format!("memory: {}", bytes(found.memory)));
     lines
 }
 
@@ -279,7 +279,7 @@ mod tests {
                 "features: 40000000 tokens, 50/s, 9 days",
                 "training: 2000000000 tokens, 200/s, 17 weeks",
                 "total: 18 weeks",
-                "on disk: features 327.0 GB, checkpoint 9.6 GB, head 800.0 MB",
+                "on disk: features 327.0 GB, checkpoint 9.6 GB, head 800 MB",
                 "memory: 21.0 GB",
             ]
         );

@@ -56,12 +56,12 @@ impl SnapshotStore {
 
     /// The most bytes of one conversation's rows.
     pub(super) fn most_of_one(&self) -> usize {
-        usize::try_from((self.cache.limit() / 2).min(MOST_OF_ONE)).unwrap_or(usize::MAX)
+        usize::try_from((self.cache.limit / 2).min(MOST_OF_ONE)).unwrap_or(usize::MAX)
     }
 
     /// Where they are.
     pub(super) fn folder(&self) -> &Path {
-        self.cache.folder()
+        &self.cache.folder
     }
 
     /// The files of this target.

@@ -18,11 +18,12 @@ pub fn cache_folder(name: &str) -> Option<PathBuf> {
 /// The files of one kind in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskCache {
-    folder: PathBuf,
+    /// Where they are.
+    pub folder: PathBuf,
     /// The extension of every file.
     ending: &'static str,
     /// The most bytes of all files.
-    limit: u64,
+    pub limit: u64,
     /// The option that sets the limit.
     option: &'static str,
 }
@@ -42,16 +43,6 @@ impl DiskCache {
     /// The same with at most `limit` bytes, as the user set with `option`.
     pub fn with_limit(self, limit: u64, option: &'static str) -> Self {
         Self { limit, option, ..self }
-    }
-
-    /// Where they are.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// The most bytes of all files.
-    pub fn limit(&self) -> u64 {
-        self.limit
     }
 
     /// The path of the file with this name.
@@ -131,13 +122,13 @@ mod tests {
         let cache = DiskCache::new(folder.path().join("new/folder"), "part");
         let cache = cache.with_limit(100, "an option");
         let path = |name: &str| cache.path(name);
-        fs::create_dir_all(cache.folder()).unwrap();
+        fs::create_dir_all(&cache.folder).unwrap();
         for (age, name) in ["c", "a", "b"].into_iter().enumerate() {
             fs::write(path(name), [0; 30]).unwrap();
             let time = SystemTime::now() - Duration::from_secs(3600 * (age as u64 + 1));
             fs::File::options().write(true).open(path(name)).unwrap().set_modified(time).unwrap();
         }
-        let other = cache.folder().join("notes.txt");
+        let other = cache.folder.join("notes.txt");
         fs::write(&other, [0; 1000]).unwrap();
         assert_eq!(cache.files(), ["b", "a", "c"].map(path));
         // (bytes for the file of this name, the files that remain)

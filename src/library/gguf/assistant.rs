@@ -39,7 +39,7 @@ pub(super) fn config(file: &GgufFile) -> Result<Option<HeadConfig>> {
     if !(1..=1 << 20).contains(&target_hidden) {
         return Err(missing("metadata `gemma4-assistant.embedding_length_out`"));
     }
-    let largest = file.tensors().get("token_embd.weight");
+    let largest = file.tensors.get("token_embd.weight");
     let format = largest.ok_or_else(|| missing("tensor `token_embd.weight`"))?.format;
     let own = AssistantConfig { target_hidden: target_hidden as usize, format };
     Ok(Some(HeadConfig::of_assistant(body, own)))

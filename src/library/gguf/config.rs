@@ -108,7 +108,7 @@ pub(super) fn config_as(file: &GgufFile, row: &ArchitectureRow) -> Result<Config
         LibraryError::config(file.name())(ConfigError { field, ..error })
     };
     let read = Config::of_fields(&fields(file, row)?).map_err(wrong)?;
-    let has = |name: &str| file.tensors().contains_key(name);
+    let has = |name: &str| file.tensors.contains_key(name);
     let value_width = file.value(&format!("{name}.attention.value_length")).and_then(Value::as_u64);
     let own_width = read.block.value_dim.unwrap_or(read.head_dim) as u64;
     if let Some(width) = value_width.filter(|&width| width != own_width)
@@ -143,7 +143,7 @@ pub(super) fn config_as(file: &GgufFile, row: &ArchitectureRow) -> Result<Config
 pub(super) fn mtp(file: &GgufFile, row: &ArchitectureRow, config: &Config) -> Option<HeadConfig> {
     let before_norm = row.family.mtp_before_norm()?;
     let key = |key: &str| format!("{}.{key}", row.gguf);
-    let tensor = |part: &str| file.tensors().get(&format!("blk.{}.{part}", config.layers));
+    let tensor = |part: &str| file.tensors.get(&format!("blk.{}.{part}", config.layers));
     let format = tensor("nextn.eh_proj.weight")?.format;
     let blocks = file.value(&key(EXTRA_BLOCKS)).and_then(Value::as_u64)?;
     let pattern = file.list(&key("attention.sliding_window_pattern")).ok().flatten();
@@ -167,7 +167,7 @@ fn in_file(mut read: RecurrentLayers, family: Family) -> RecurrentLayers {
 
 /// Whether any block has a tensor with this end of its name.
 fn any_tensor(file: &GgufFile, part: &str) -> bool {
-    file.tensors().keys().any(|name| name.starts_with("blk.") && name.ends_with(part))
+    file.tensors.keys().any(|name| name.starts_with("blk.") && name.ends_with(part))
 }
 
 /// The `config.json` of a file's model.
@@ -247,10 +247,10 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json> {
         fields["intermediate_sizes"] = widths.iter().take(layers).map(Value::json).collect();
     }
     let with = |part: &str| {
-        (0..layers).filter(|i| file.tensors().contains_key(&format!("blk.{i}.{part}"))).count()
+        (0..layers).filter(|i| file.tensors.contains_key(&format!("blk.{i}.{part}"))).count()
     };
     let first =
-        |part: &str| (0..layers).find(|i| file.tensors().contains_key(&format!("blk.{i}.{part}")));
+        |part: &str| (0..layers).find(|i| file.tensors.contains_key(&format!("blk.{i}.{part}")));
     match row.family {
         Family::Mimo2 => {
             let width = file.value(&key("attention.value_length"));
@@ -262,7 +262,7 @@ fn fields(file: &GgufFile, row: &ArchitectureRow) -> Result<Json> {
         }
         // Its key divides the width by another number than it should.
         Family::ErnieMoe => {
-            let mut shared = file.tensors().iter();
+            let mut shared = file.tensors.iter();
             let shared = shared.find(|(name, _)| name.ends_with("ffn_up_shexp.weight"));
             fields[SHARED_WIDTH] = shared.and_then(|(_, up)| up.shape.first().copied()).into();
         }
@@ -390,7 +390,7 @@ fn rope_scaling(file: &GgufFile, key: impl Fn(&str) -> String, latent: bool) -> 
 }
 
 fn divisors(file: &GgufFile, name: &str) -> Result<Option<Vec<f32>>> {
-    let Some(entry) = file.tensors().get(name) else { return Ok(None) };
+    let Some(entry) = file.tensors.get(name) else { return Ok(None) };
     if entry.format != Format::F32 {
         let problem = format!("it is {} instead of F32", entry.format);
         let place = format!("tensor `{name}`");
@@ -402,5 +402,5 @@ fn divisors(file: &GgufFile, name: &str) -> Result<Option<Vec<f32>>> {
 
 fn rows(file: &GgufFile, tensor: &str) -> Result<usize> {
     let missing = || LibraryError::damaged(file.name(), format!("tensor `{tensor}`"), "missing");
-    file.tensors().get(tensor).and_then(|entry| entry.shape.first()).copied().ok_or_else(missing)
+    file.tensors.get(tensor).and_then(|entry| entry.shape.first()).copied().ok_or_else(missing)
 }

@@ -42,7 +42,7 @@ pub(super) fn config(file: &GgufFile) -> Result<Option<DflashConfig>> {
     }
     let mut body = config_as(file, &DFLASH)?;
     let layers = body.layers;
-    let has = |name: &str| file.tensors().contains_key(name);
+    let has = |name: &str| file.tensors.contains_key(name);
     let key = |name: &str| format!("{}.{name}", DFLASH.gguf);
     let float = |name: &str| Ok::<_, LibraryError>(file.float(&key(name))?.map(|x| x as f32));
     let flag = |name: &str| file.flag(&key(name));
@@ -50,7 +50,7 @@ pub(super) fn config(file: &GgufFile) -> Result<Option<DflashConfig>> {
         LibraryError::unsupported(file.name(), format!("metadata `dflash.{key}`"), found, remedy)
     };
     let shape = |name: &str| {
-        let shape = file.tensors().get(name).map(|entry| entry.shape.clone());
+        let shape = file.tensors.get(name).map(|entry| entry.shape.clone());
         match shape.as_deref() {
             None => Ok(None),
             Some(&[rows, columns]) => Ok(Some([rows, columns])),

@@ -61,7 +61,7 @@ impl TensorEntry {
 pub(in crate::library) struct GgufFile {
     blobs: Vec<Blob>,
     metadata: BTreeMap<String, Value>,
-    tensors: BTreeMap<String, TensorEntry>,
+    pub(super) tensors: BTreeMap<String, TensorEntry>,
 }
 
 const MOST_DIMENSIONS: u32 = 4;
@@ -141,10 +141,6 @@ impl GgufFile {
 
     pub(super) fn into_tensors(self) -> (Vec<Blob>, BTreeMap<String, TensorEntry>) {
         (self.blobs, self.tensors)
-    }
-
-    pub(super) fn tensors(&self) -> &BTreeMap<String, TensorEntry> {
-        &self.tensors
     }
 
     /// The value of `key`, if the file has it; a value of another type is an error.
@@ -227,7 +223,7 @@ fn read_counts(reader: &mut Reader<'_>) -> Result<(u64, u64)> {
 fn read_metadata(reader: &mut Reader<'_>, count: u64) -> Result<BTreeMap<String, Value>> {
     let mut metadata = BTreeMap::new();
     for number in 0..count {
-        let at = reader.at();
+        let at = reader.at;
         let key = reader.name(&format!("metadata key {number} of {count}"))?;
         let value = Value::read(reader, &format!("metadata `{key}`"))?;
         if metadata.insert(key.to_owned(), value).is_some() {
@@ -254,7 +250,7 @@ fn read_tensors(
 ) -> Result<BTreeMap<String, TensorEntry>> {
     let mut claims = Vec::new();
     for number in 0..count {
-        let at = reader.at();
+        let at = reader.at;
         let name = reader.name(&format!("tensor {number} of {count}"))?;
         let what = format!("tensor `{name}`");
         let dimensions = reader.u32(&what)?;
@@ -275,7 +271,7 @@ fn read_tensors(
         let offset = reader.u64(&what)?;
         let format = format_of(kind).map_err(|found| {
             let remedy = format!("use the model in one of these formats: {}", Format::names());
-            LibraryError::unsupported(reader.origin(), format!("the type of {what}"), found, remedy)
+            LibraryError::unsupported(reader.origin, format!("the type of {what}"), found, remedy)
         })?;
         let Some((shape, size)) = size_of(&extents, format) else {
             let problem = format!(

@@ -98,7 +98,7 @@ pub(super) fn open_draft(path: &Path) -> Result<DraftFiles> {
     let file = read(path)?;
     let name = file.name().to_owned();
     if let Some(config) = dflash::config(&file)? {
-        let bytes = file.tensors().values().map(|entry| entry.weight().bytes).sum();
+        let bytes = file.tensors.values().map(|entry| entry.weight().bytes).sum();
         let weights = Box::new(GgufTensors::new(file, &DFLASH, &config.body, None)?);
         return Ok(DraftFiles::Dflash(DflashFiles { config, weights, name, bytes }));
     }

@@ -8,18 +8,15 @@ use crate::library::{LibraryError, Result};
 /// A position in a file.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
-    at: usize,
-    origin: &'a str,
+    /// Offset of the next byte.
+    pub(super) at: usize,
+    /// The file's name.
+    pub(super) origin: &'a str,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(bytes: &'a [u8], origin: &'a str) -> Self {
         Self { bytes, at: 0, origin }
-    }
-
-    /// Offset of the next byte.
-    pub(super) fn at(&self) -> usize {
-        self.at
     }
 
     /// An error about the field `what`, which begins at offset `at`.
@@ -72,11 +69,6 @@ impl<'a> Reader<'a> {
         let at = self.at;
         let bytes = self.string(what)?;
         std::str::from_utf8(bytes).map_err(|error| self.damaged(at, what, error.to_string()))
-    }
-
-    /// The file's name.
-    pub(super) fn origin(&self) -> &str {
-        self.origin
     }
 
     /// The next offset that is a multiple of `alignment`; it may be past the end.

@@ -22,7 +22,7 @@ pub(in crate::library) fn facts(path: &Path) -> Facts {
         let mixture = file.value("general.file_type").and_then(Value::as_u64).and_then(mixture);
         facts.quantisation = mixture.map(str::to_owned);
         facts.vocabulary = vocabulary::fingerprint(&file);
-        facts.note_size(&sizes::of(file.tensors().values().map(TensorEntry::weight)));
+        facts.note_size(&sizes::of(file.tensors.values().map(TensorEntry::weight)));
         runs(file, &mut facts.mtp)
     });
     match runs {

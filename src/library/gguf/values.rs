@@ -48,10 +48,10 @@ impl Value {
     }
 
     fn read_array(reader: &mut Reader<'_>, key: &str) -> Result<Self> {
-        let at = reader.at();
+        let at = reader.at;
         let kind = kind(reader, key)?;
         let count = reader.u64(key)?;
-        let start = reader.at();
+        let start = reader.at;
         match kind {
             STRING => {
                 for _ in 0..count {
@@ -66,7 +66,7 @@ impl Value {
                 reader.take(count, KINDS[kind].1, key)?;
             }
         }
-        Ok(Self::Array(kind, count, start..reader.at()))
+        Ok(Self::Array(kind, count, start..reader.at))
     }
 
     /// A value of fixed size from its bytes.
@@ -163,7 +163,7 @@ impl Value {
 
 /// The index of a type in [`KINDS`].
 fn kind(reader: &mut Reader<'_>, key: &str) -> Result<usize> {
-    let at = reader.at();
+    let at = reader.at;
     let number = reader.u32(key)?;
     let kind = Some(number as usize).filter(|&kind| kind < KINDS.len());
     kind.ok_or_else(|| reader.damaged(at, key, format!("value type {number} does not exist")))

@@ -127,7 +127,7 @@ fn not_stored(cache: &DiskCache, error: &io::Error) -> String {
     format!(
         "Cannot store the packed weights in {}: {error}. The next start packs them again; free \
          some space there, or turn `pack_cache` off.",
-        cache.folder().display()
+        cache.folder.display()
     )
 }
 

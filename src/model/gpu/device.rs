@@ -73,7 +73,7 @@ impl Gpu {
     /// # Errors
     /// [`GpuError`] if it cannot be opened or does not support what every kernel needs.
     pub fn open(adapter: &GpuAdapter, given: GpuLimits) -> Result<Arc<Self>, GpuError> {
-        let name = adapter.info().name.clone();
+        let name = adapter.info.name.clone();
         let raw = &adapter.raw;
         let limits = raw.limits();
         let lacks = |what: String| Err(GpuError(format!("{name} does not support {what}")));

@@ -2,9 +2,10 @@
 //! It must not depend on chats.
 
 use super::context::RunContext;
-use super::state::{Stage, size};
+use super::state::Stage;
 use crate::model::head::HeadError;
 use crate::model::{CpuTarget, Target};
+use crate::printable;
 use crate::train::render::Text;
 use crate::train::shards::{self, ShardWriter, Shards};
 use crate::train::{Columns, Result, TrainError};
@@ -24,7 +25,7 @@ pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shard
     }
     let tokens: usize = left.iter().map(|text| text.tokens.len()).sum();
     let bytes = shards::bytes(tokens, width);
-    run.note(&format!("features of {tokens} tokens: {} on disk", size(bytes)));
+    run.note(&format!("features of {tokens} tokens: {} on disk", printable::bytes(bytes)));
     run.dir.need(bytes)?;
     let longest = left.iter().map(|text| text.tokens.len()).max().unwrap_or(1);
     let mut target = run.target(longest)?;

@@ -28,7 +28,7 @@ use clap::ValueEnum;
 pub use decode_eval::{DecodeEval, DecodeRow};
 pub use estimate::{RunEstimate, estimate};
 pub use recipe::Recipe;
-pub use state::{Best, Chats, Spent, Stage, TrainState, size};
+pub use state::{Best, Chats, Spent, Stage, TrainState};
 pub(super) use texts::{Drawn, render};
 
 use super::{Measure, Result, StepReport, TrainError};

@@ -5,8 +5,9 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::state::{TrainState, size};
+use super::state::TrainState;
 use crate::files::{private_folder, read_regular, read_text};
+use crate::printable::bytes;
 use crate::train::files::whole;
 use crate::train::{Result, TrainError};
 
@@ -116,8 +117,8 @@ impl RunDir {
                  shorter --window or an --out on a larger disk, or free some space and continue \
                  with --resume",
                 self.out.display(),
-                size(needed),
-                size(free)
+                bytes(needed),
+                bytes(free)
             ))),
             _ => Ok(()),
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::decode_eval::DecodeEval;
 use super::recipe::Recipe;
 use crate::library::TargetFingerprint;
+use crate::printable::bytes;
 use crate::train::Measure;
 
 /// The state of a training.
@@ -126,7 +127,7 @@ impl Spent {
             format!("{} {}", self.amount, self.stage.unit()),
             format!("{:.1} s", self.seconds),
             format!("{:.0}/s", self.rate()),
-            size(self.peak),
+            bytes(self.peak),
         ]
     }
 }
@@ -150,12 +151,4 @@ pub struct Chats {
     pub refused: usize,
     /// The first of these lines, with the reasons.
     pub faults: Vec<(usize, String)>,
-}
-
-/// Bytes in decimal units, e.g. `1.5 GB`.
-pub fn size(bytes: u64) -> String {
-    const UNITS: [(f64, &str); 3] = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    let bytes = bytes as f64;
-    let (unit, name) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1e3, "kB"));
-    format!("{:.1} {name}", bytes / unit)
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use crate::printable::{bytes, count};
+
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// A thin bar of `width` cells of which `share` (0 to 1) is filled, to half a cell.
@@ -77,26 +79,6 @@ pub fn percent(share: f64) -> String {
     if share > 0.0 && share < 0.005 { "<1%".to_string() } else { format!("{:.0}%", share * 100.0) }
 }
 
-/// Bytes as GB with one digit, or MB below one.
-pub fn bytes(bytes: u64) -> String {
-    let gigabytes = bytes as f64 / 1e9;
-    if gigabytes >= 0.95 {
-        format!("{gigabytes:.1} GB")
-    } else {
-        format!("{:.0} MB", bytes as f64 / 1e6)
-    }
-}
-
-/// A number of weights: `494 M`, `7.2 B`.
-pub fn count(weights: u64) -> String {
-    let millions = weights as f64 / 1e6;
-    match millions {
-        999.5.. => format!("{:.1} B", millions / 1e3),
-        9.95.. => format!("{millions:.0} M"),
-        _ => format!("{millions:.1} M"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +104,5 @@ mod tests {
         assert_eq!([rate(0.0), rate(4.16), rate(99.96)], ["–", "4.2", "100"]);
         assert_eq!([time(3.06), time(41.7), time(1234.0)], ["3.1 ms", "42 ms", "1.23 s"]);
         assert_eq!([percent(0.001), percent(0.5), percent(1.0)], ["<1%", "50%", "100%"]);
-        assert_eq!([bytes(12_000_000), bytes(4_200_000_000)], ["12 MB", "4.2 GB"]);
     }
 }
