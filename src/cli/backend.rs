@@ -2,24 +2,25 @@
 
 use std::path::Path;
 
+use anyhow::anyhow;
 use indicatif::ProgressBar;
 
-use super::exit::Failure;
+use super::exit::{Code, CommandResult, Failure};
 use super::shared_args::SharedArgs;
 use crate::chat::{Message, Role};
 use crate::decode::snapshot_folder;
 use crate::files::cache_folder;
-use crate::hardware::Machine;
+use crate::hardware::{Cpu, Machine};
 use crate::load::{self, LoadedModels, Loading, Purpose, StartError};
 use crate::printable::printable_line;
 use crate::record::{Recording, Script, recorded};
 use crate::settings::{Override, Settings};
-use crate::worker::{self, Controls, Job, SettingsLoader, SharedControls, Sink, Worker};
+use crate::worker::{self, Controls, Job, Ready, SettingsLoader, SharedControls, Sink, Worker};
 
 /// Reads the settings with the flags laid over them, and refuses what contradicts itself.
 pub fn settings(shared: &SharedArgs, overrides: &[Override]) -> Result<Settings, Failure> {
     let settings = shared.file.settings(overrides)?;
-    settings.check().map_err(|why| Failure::usage(anyhow::anyhow!(why)))?;
+    settings.check().map_err(|why| Failure::usage(anyhow!(why)))?;
     Ok(settings)
 }
 
@@ -52,7 +53,30 @@ pub fn ask(worker: &Worker, job: Job) -> Result<(), Failure> {
     if worker.generate(job) {
         return Ok(());
     }
-    Err(anyhow::anyhow!("the model stopped before the answer; the log file may say why").into())
+    Err(anyhow!("the model stopped before the answer; the log file may say why").into())
+}
+
+/// Fails if nothing can be drafted for the target.
+pub fn needs_drafts(ready: &Ready) -> CommandResult {
+    ready.lacks_drafts().map_or(Ok(()), |missing| {
+        let error = anyhow!("nothing can be drafted for {}: {missing}", ready.target);
+        Err(Failure::new(Code::Model, error))
+    })
+}
+
+/// The failure of an answer, or of the models if it belongs to none.
+pub fn failure(generation: Option<u64>, error: &str) -> Failure {
+    let code = if generation.is_none() { Code::Model } else { Code::Failed };
+    Failure::new(code, anyhow!("{error}"))
+}
+
+/// Compute threads: the given number, or one per fast core. This thread, which computes too, and
+/// those that it starts are bound to the fast cores if they all fit there.
+pub fn compute_threads(asked: Option<usize>) -> usize {
+    let cpu = Cpu::probe();
+    let threads = cpu.threads(asked);
+    cpu.prefer_fast(threads);
+    threads
 }
 
 /// Loads the models of `settings`, with progress.
@@ -79,8 +103,9 @@ pub fn show_stage(bar: &ProgressBar, stage: &str, fraction: Option<f32>) {
     bar.tick();
 }
 
-/// [`start`], with all that happens recorded in a new file if one is named.
-pub fn start_recorded(
+/// Starts the worker on a thread of its own, with the script if one is named, else with models;
+/// events go to `sink`. All that happens is recorded in a new file if one is named.
+pub fn start(
     shared: &SharedArgs,
     settings: Settings,
     purpose: Purpose,
@@ -88,21 +113,11 @@ pub fn start_recorded(
     sink: Sink,
     record: Option<&Path>,
 ) -> anyhow::Result<Worker> {
-    let Some(path) = record else { return start(shared, settings, purpose, controls, sink) };
-    let recording = Recording::create(path, &settings, &controls)?;
-    let (sink, tap) = recorded(recording, sink);
-    Ok(start(shared, settings, purpose, controls, sink)?.tapped(tap))
-}
-
-/// Starts the worker on a thread of its own, with the script if one is named, else with models;
-/// events go to `sink`.
-pub fn start(
-    shared: &SharedArgs,
-    settings: Settings,
-    purpose: Purpose,
-    controls: SharedControls,
-    sink: Sink,
-) -> anyhow::Result<Worker> {
+    if let Some(path) = record {
+        let recording = Recording::create(path, &settings, &controls)?;
+        let (sink, tap) = recorded(recording, sink);
+        return Ok(start(shared, settings, purpose, controls, sink, None)?.tapped(tap));
+    }
     if let Some(script) = &shared.script {
         return Ok(Script::read(script)?.play(controls, sink)?);
     }

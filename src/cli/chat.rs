@@ -60,7 +60,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
     }
     let start = |controls, sink| {
         let record = args.record.as_deref();
-        backend::start_recorded(&args.shared, settings, Purpose::Chat, controls, sink, record)
+        backend::start(&args.shared, settings, Purpose::Chat, controls, sink, record)
     };
     let questions = Vec::new();
     let config =

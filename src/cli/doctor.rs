@@ -11,7 +11,6 @@ use super::backend::{self, with_progress};
 use super::exit::{Code, CommandResult, Failure};
 use super::logging;
 use super::output::stdout;
-use super::threads::compute_threads;
 use crate::bench::TableStyle;
 use crate::bench::quality::{self, QualityOptions};
 use crate::draft::Depths;
@@ -58,7 +57,7 @@ fn check(model: &str, settings: &Settings, out: &mut impl Write) -> CommandResul
         kv: KvFormat::F32,
         against: Some(quality::Reference::Candle),
     };
-    let found = quality::run(&spec, &options, compute_threads(settings.threads))?;
+    let found = quality::run(&spec, &options, backend::compute_threads(settings.threads))?;
     found.table().write(TableStyle::Plain, out)?;
     if found.agrees() == Some(false) {
         return Err(Failure::new(

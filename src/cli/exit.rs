@@ -1,5 +1,6 @@
 //! Exit codes and the errors that lead to them.
 
+use std::borrow::Borrow;
 use std::io;
 use std::process::ExitCode;
 
@@ -43,6 +44,12 @@ impl Failure {
     /// Flags or settings are wrong.
     pub fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Code::Usage, error)
+    }
+
+    /// A flag has none of the values that are `known`.
+    pub fn unknown(flag: &str, value: &str, known: &[impl Borrow<str>]) -> Self {
+        let known = known.join(", ");
+        Self::usage(anyhow!("--{flag}: `{value}` is not one of {known}"))
     }
 
     /// A model could not be loaded.

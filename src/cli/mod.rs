@@ -24,7 +24,6 @@ mod settings_file;
 mod shared_args;
 #[cfg(test)]
 mod tests;
-mod threads;
 mod train;
 mod verify;
 

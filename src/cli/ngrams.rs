@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 
+use super::backend;
 use super::exit::{Code, CommandResult, Failure, report};
 use super::interrupt;
 use super::output::stdout;
 use super::settings_file::SettingsFile;
-use super::threads::compute_threads;
 use super::train::{Show, failure};
 use crate::library::{NGRAMS_END, ngrams_folder, open_target};
 use crate::train::TrainError;
@@ -58,7 +58,7 @@ pub fn ngrams(args: &NgramsArgs) -> CommandResult {
         None => default_place(&files.name)?,
     };
     let stop = interrupt::stop_flag("");
-    let threads = compute_threads(args.threads.map(NonZeroUsize::get));
+    let threads = backend::compute_threads(args.threads.map(NonZeroUsize::get));
     let mut show = Show::new();
     let take = &mut |event: TrainEvent<'_>| show.take(&event);
     let made = make_ngrams(&files, &args.data, recipe, &out, threads, &stop, take);

@@ -4,11 +4,9 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use anyhow::anyhow;
-
 use super::args::ChatArgs;
 use super::backend;
-use super::exit::{Code, CommandResult, Failure};
+use super::exit::CommandResult;
 use super::interrupt::Events;
 use super::output::stdout;
 use crate::chat::{Given, Message, OpenSession, Role, SavedTurn, SessionStore};
@@ -28,15 +26,13 @@ pub fn plain_screen(args: &ChatArgs) -> CommandResult {
     let (events, sink) = Events::watched();
     let (shared, record) = (&args.shared, args.record.as_deref());
     let (all, purpose) = (settings.clone(), Purpose::Chat);
-    let worker = backend::start_recorded(shared, all, purpose, controls.clone(), sink, record)?;
+    let worker = backend::start(shared, all, purpose, controls.clone(), sink, record)?;
     let mut out = stdout()?;
     writeln!(out, "Loading the model.")?;
     let ready = loop {
         match events.next()? {
             Event::Ready(ready) => break ready,
-            Event::Failed { error, .. } => {
-                return Err(Failure::new(Code::Model, anyhow!("{error}")));
-            }
+            Event::Failed { error, .. } => return Err(backend::failure(None, &error)),
             Event::Notice(text) => writeln!(out, "Note: {text}")?,
             _ => {}
         }

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 
 use super::args::RaceArgs;
 use super::backend;
-use super::exit::{Code, CommandResult, Failure, report};
+use super::exit::{CommandResult, Failure, report};
 use super::interrupt::Events;
 use super::settings_file::no_color;
 use crate::files::{Access, atomic_write};
@@ -34,7 +34,7 @@ pub fn race(args: &RaceArgs) -> CommandResult {
     let controls = backend::controls(&settings);
     let (events, sink) = Events::watched();
     let all = settings.clone();
-    let worker = backend::start(&args.shared, all, Purpose::Chat, controls.clone(), sink)?;
+    let worker = backend::start(&args.shared, all, Purpose::Chat, controls.clone(), sink, None)?;
     let mut stage = RaceStage::on_terminal();
     let race = measured(&settings, &prompt, &worker, &controls, &events, stage.as_mut())?;
     show(args, &race, stage)
@@ -62,10 +62,7 @@ fn measured(
         let event = events.next()?;
         match &event {
             Event::Ready(ready) => {
-                if let Some(missing) = ready.lacks_drafts() {
-                    let error = anyhow!("nothing can be drafted for {}: {missing}", ready.target);
-                    return Err(Failure::new(Code::Model, error));
-                }
+                backend::needs_drafts(ready)?;
                 let named = settings.strategy.map(|strategy| strategy.name);
                 let in_force = named.unwrap_or(&ready.strategy);
                 race = Race::new(in_force, ready.models.is_bundled());
@@ -75,8 +72,7 @@ fn measured(
                 ask(&race)?;
             }
             Event::Failed { generation, error } => {
-                let code = if generation.is_none() { Code::Model } else { Code::Failed };
-                return Err(Failure::new(code, anyhow!("{error}")));
+                return Err(backend::failure(*generation, error));
             }
             Event::Notice(text) => {
                 report(&format!("note: {text}"));

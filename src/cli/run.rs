@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 
 use super::args::RunArgs;
 use super::backend;
-use super::exit::{Code, CommandResult, Failure, report};
+use super::exit::{CommandResult, Failure, report};
 use super::interrupt::Events;
 use super::output::stdout;
 use crate::decode::Committed;
@@ -33,9 +33,7 @@ pub fn run(args: &RunArgs) -> CommandResult {
     let shared = &args.shared;
     let all = settings.clone();
     let record = args.record.as_deref();
-    let started =
-        backend::start_recorded(shared, all, Purpose::Text, controls.clone(), sink, record);
-    let worker = started?;
+    let worker = backend::start(shared, all, Purpose::Text, controls.clone(), sink, record)?;
     let most = settings.max_tokens.or(Job::ROOM_LEFT);
     let mut job = Some(backend::job(&settings, &prompt, GENERATION, most));
     let mut output = AnswerWriter::new(args.json, !args.hide_thinking, out, io::stderr());
@@ -150,8 +148,7 @@ impl<W: Write, E: Write> AnswerWriter<W, E> {
             Event::Finished { .. } => return Ok(Some(Ok(()))),
             Event::Failed { generation, error } => {
                 self.loading.finish_and_clear();
-                let code = if generation.is_none() { Code::Model } else { Code::Failed };
-                return Ok(Some(Err(Failure::new(code, anyhow!("{error}")))));
+                return Ok(Some(Err(backend::failure(generation, &error))));
             }
             Event::Notice(text) => report(&format!("note: {text}")),
             Event::Loading { stage, fraction } => {

@@ -14,8 +14,8 @@ mod sweep;
 use anyhow::anyhow;
 
 use crate::bench::quality;
+use crate::cli::backend;
 use crate::cli::exit::{CommandResult, Failure};
-use crate::cli::threads::compute_threads;
 use crate::plan::BLOCKS;
 
 pub use args::BenchArgs;
@@ -39,7 +39,7 @@ pub fn bench(args: &BenchArgs) -> CommandResult {
 /// Scores a text with the target.
 fn measure_quality(args: &QualityArgs) -> CommandResult {
     let spec = args.file.model(&args.target)?;
-    let found = quality::run(&spec, &args.options, compute_threads(args.threads))?;
+    let found = quality::run(&spec, &args.options, backend::compute_threads(args.threads))?;
     Ok(files::emit(&args.style, &found, "", &[found.table()], &[])?)
 }
 

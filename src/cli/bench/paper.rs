@@ -71,8 +71,7 @@ fn unknown(args: &PaperArgs, name: &str, published: &Published) -> Failure {
         known = published.tables.keys().map(String::as_str).collect();
         known.extend(figures.filter_map(|name| name.strip_prefix(TABLE)));
     }
-    let known = known.join(", ");
-    Failure::usage(anyhow!("--{flag}: `{name}` is not one of {known}"))
+    Failure::unknown(flag, name, &known)
 }
 
 /// The flags of the run. Drafts have their published weights and score every token unless a flag

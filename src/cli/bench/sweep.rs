@@ -69,10 +69,7 @@ fn trees(args: &SweepArgs, axes: &[SweepAxis], session: &mut BenchSession<'_>) -
         }
         let mut backend = session.load()?;
         let ready = backend.ready.clone();
-        if let Some(missing) = ready.lacks_drafts() {
-            let error = anyhow!("nothing can be drafted for {}: {missing}", ready.target);
-            return Err(Failure::new(Code::Model, error));
-        }
+        backend::needs_drafts(&ready)?;
         let (strategy, depths) = drafting(&ready);
         let base = Controls { strategy, ..session.base() };
         let mut variants = Variants::new(&base);

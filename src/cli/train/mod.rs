@@ -6,10 +6,10 @@ mod show;
 use std::io::Write;
 use std::num::NonZeroUsize;
 
+use super::backend;
 use super::exit::{Code, CommandResult, Failure, report};
 use super::interrupt;
 use super::output::stdout;
-use super::threads::compute_threads;
 use crate::train::TrainError;
 use crate::train::run::{self, RunRequest};
 
@@ -24,7 +24,7 @@ pub fn train(args: &TrainArgs) -> CommandResult {
         out: args.out.clone(),
         resume: args.resume,
         recipe,
-        threads: compute_threads(args.threads.map(NonZeroUsize::get)),
+        threads: backend::compute_threads(args.threads.map(NonZeroUsize::get)),
         device: args.device,
         keep_work: args.keep_work,
         model_folders: args.file.settings(&[])?.model_folders,

@@ -136,19 +136,17 @@ impl PassArgs {
         match &self.isa[..] {
             [] => Ok(vec![Isa::best()]),
             [all] if all == "all" => Ok(Isa::here().filter(|isa| *isa != Isa::Portable).collect()),
-            names => names
-                .iter()
-                .map(|name| {
-                    Isa::named(name).ok_or_else(|| {
-                        let all: Vec<&str> = Isa::here().map(Isa::name).collect();
-                        Failure::usage(anyhow!(
-                            "--isa: `{name}` is not an instruction set of this machine; choose \
-                             from {} or all",
-                            all.join(", ")
-                        ))
-                    })
-                })
-                .collect(),
+            names => {
+                let all = Isa::here().map(Isa::name).collect::<Vec<_>>().join(", ");
+                let unknown = |name: &String| {
+                    Failure::usage(anyhow!(
+                        "--isa: `{name}` is not an instruction set of this machine; choose from \
+                         {all} or all"
+                    ))
+                };
+                let named = |name: &String| Isa::named(name).ok_or_else(|| unknown(name));
+                names.iter().map(named).collect()
+            }
         }
     }
 

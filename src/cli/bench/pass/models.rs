@@ -36,13 +36,11 @@ pub(super) fn random(
     profile: &AcceptanceProfile,
 ) -> Result<PassReport, Failure> {
     let known = KnownShape::ALL.into_iter().find(|known| known.name() == shape);
-    let known = known.ok_or_else(|| {
-        let names = KnownShape::ALL.map(KnownShape::name).join(", ");
-        Failure::usage(anyhow!("--shape: `{shape}` is not one of {names}"))
-    })?;
+    let known = known
+        .ok_or_else(|| Failure::unknown("shape", shape, &KnownShape::ALL.map(KnownShape::name)))?;
     let format = Format::from_name(&args.format).ok_or_else(|| {
-        let names = Format::ALL.map(|format| format.to_string().to_lowercase()).join(", ");
-        Failure::usage(anyhow!("--format: `{}` is not one of {names}", args.format))
+        let names = Format::ALL.map(|format| format.to_string().to_lowercase());
+        Failure::unknown("format", &args.format, &names)
     })?;
     let mut config = known.config();
     config.layers = args.layers.map_or(config.layers, |layers| config.layers.min(layers.get()));
