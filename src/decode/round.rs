@@ -39,6 +39,16 @@ pub struct Committed {
     pub logprobs: Option<Box<Logprobs>>,
 }
 
+impl Committed {
+    /// Appends what it completes to an answer's text and thought.
+    pub fn append_to(&self, text: &mut String, thought: &mut Option<String>) {
+        text.push_str(&self.text);
+        if let Some(own) = &self.thought {
+            thought.get_or_insert_default().push_str(own);
+        }
+    }
+}
+
 /// Why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

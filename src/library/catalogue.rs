@@ -26,30 +26,18 @@ pub struct CataloguePair {
     pub draft: Option<PairDraft>,
     /// Licence of the target.
     pub licence: String,
-    /// Megabytes of the target's file, rounded.
-    megabytes: u64,
+    /// Bytes of the target's file, rounded.
+    pub bytes: u64,
     /// Weights of the target.
     pub weights: u64,
     /// Layers of the target.
     pub layers: usize,
-    /// Megabytes of the small model's file, rounded; 0 if there is none.
+    /// Bytes of the small model's file, rounded; 0 if there is none.
     #[serde(default)]
-    small_megabytes: u64,
+    pub small_bytes: u64,
     /// Weights of the small model; 0 if there is none.
     #[serde(default)]
     pub small_weights: u64,
-}
-
-impl CataloguePair {
-    /// Bytes of the target's file, rounded.
-    pub fn target_bytes(&self) -> u64 {
-        self.megabytes * 1_000_000
-    }
-
-    /// Bytes of the small model's file, rounded; 0 if there is none.
-    pub fn small_bytes(&self) -> u64 {
-        self.small_megabytes * 1_000_000
-    }
 }
 
 /// What drafts for a target.
@@ -124,9 +112,9 @@ mod tests {
             assert!(pair.layers > 10, "{}", pair.name);
             // No type of weights is that small or that large, and the name states the model's size.
             let bits = |bytes: u64, weights: u64| 8.0 * bytes as f64 / weights as f64;
-            let target = bits(pair.target_bytes(), pair.weights);
+            let target = bits(pair.bytes, pair.weights);
             assert!((4.5..11.0).contains(&target), "{}: {target}", pair.name);
-            let small = bits(pair.small_bytes(), pair.small_weights);
+            let small = bits(pair.small_bytes, pair.small_weights);
             assert!(!is_small || (4.5..11.0).contains(&small), "{}: {small}", pair.name);
             let size = pair.title.split(' ').find_map(|word| word.strip_suffix('B')?.parse().ok());
             let size: f64 = size.unwrap_or_else(|| panic!("no size: {}", pair.title));

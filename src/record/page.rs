@@ -18,10 +18,7 @@ impl<'a> ShownAnswer<'a> {
     fn push(&mut self, tokens: &[Committed], round: Option<&'a Round>) {
         self.minds.push(tokens, round, self.text.len(), self.thought.is_some());
         for token in tokens {
-            self.text.push_str(&token.text);
-            if let Some(thought) = &token.thought {
-                self.thought.get_or_insert_default().push_str(thought);
-            }
+            token.append_to(&mut self.text, &mut self.thought);
         }
         self.rounds.extend(round);
     }

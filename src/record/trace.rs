@@ -137,9 +137,6 @@ impl Recorder {
     }
 
     fn add(&mut self, token: &Committed) {
-        self.text.push_str(&token.text);
-        if let Some(thought) = &token.thought {
-            self.thought.get_or_insert_default().push_str(thought);
-        }
+        token.append_to(&mut self.text, &mut self.thought);
     }
 }

@@ -86,6 +86,16 @@ impl Tree {
         Self { nodes: vec![Node { token, parent: 0, depth: 0, log_prob, score, sources }] }
     }
 
+    /// A tree without branches, of at least one token: causal decoding of several tokens in one
+    /// pass.
+    pub fn chain(tokens: &[u32]) -> Self {
+        let mut tree = Self::root(tokens[0]);
+        for (parent, &token) in tokens[1..].iter().enumerate() {
+            tree.push(parent, token, 0.0);
+        }
+        tree
+    }
+
     /// Appends a child of `parent` and returns its index.
     ///
     /// # Panics

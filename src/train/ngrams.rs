@@ -117,21 +117,22 @@ pub fn make_ngrams(
         read(text, &mut |token, likely| builder.push(token, likely))?;
         made.chats += 1;
     }
-    let mut measured: Vec<(u32, Option<u32>)> = Vec::new();
-    let mut begins = Vec::new();
+    let mut measured: Vec<(Vec<u32>, Vec<Option<u32>>)> = Vec::new();
     for text in held {
-        begins.push(measured.len());
-        read(text, &mut |token, likely| measured.push((token, likely.first().map(|next| next.0))))?;
+        let (mut tokens, mut nexts) = (Vec::new(), Vec::new());
+        read(text, &mut |token, likely| {
+            tokens.push(token);
+            nexts.push(likely.first().map(|next| next.0));
+        })?;
+        measured.push((tokens, nexts));
     }
     made.places = builder.places();
     let table = builder.table(recipe.contexts);
     made.contexts = table.len();
-    let ends = begins.iter().skip(1).copied().chain([measured.len()]);
-    for (begin, end) in begins.iter().copied().zip(ends) {
-        let tokens: Vec<u32> = measured[begin..end].iter().map(|(token, _)| *token).collect();
-        for at in begin..end {
-            let Some(next) = measured[at].1 else { continue };
-            let likely = table.after(&tokens[..=at - begin]).map_or(Vec::new(), |found| found.1);
+    for (tokens, nexts) in measured {
+        for (at, next) in nexts.into_iter().enumerate() {
+            let Some(next) = next else { continue };
+            let likely = table.after(&tokens[..=at]).map_or(Vec::new(), |found| found.1);
             made.held += 1;
             made.right.0 += usize::from(likely.first().is_some_and(|first| first.0 == next));
             made.right.1 += usize::from(likely.iter().any(|(token, _)| *token == next));
@@ -161,12 +162,7 @@ fn pass(target: &mut CpuTarget, text: &Text, stop: &AtomicBool, take: &mut Take<
         if stop.load(Ordering::Relaxed) {
             return Err(TrainError::Stopped);
         }
-        let Some((&first, others)) = slice.split_first() else { continue };
-        let mut chain = Tree::root(first);
-        for (above, &token) in others.iter().enumerate() {
-            chain.push(above, token, 0.0);
-        }
-        let found = target.verify(&chain)?;
+        let found = target.verify(&Tree::chain(slice))?;
         let path: Vec<usize> = (0..slice.len()).collect();
         target.commit(&path);
         for (&token, logits) in slice.iter().zip(found.logits.chunks_exact(target.vocab())) {

@@ -133,8 +133,8 @@ impl Forecaster {
 
     /// What to expect of a pair of the catalogue, by what it says of its models.
     pub fn of_pair(&self, pair: &CataloguePair) -> Forecast {
-        let target = pair.target_bytes();
-        let small = pair.small_bytes();
+        let target = pair.bytes;
+        let small = pair.small_bytes;
         let size = TargetSize::dense(pair.weights, target, pair.layers);
         let drafts = match &pair.draft {
             None | Some(PairDraft::Head(_)) => Vec::new(),

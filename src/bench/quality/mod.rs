@@ -153,7 +153,7 @@ pub fn measure(
         for from in (0..inputs).step_by(PASS) {
             let tokens = &window[from..inputs.min(from + PASS)];
             let start = Instant::now();
-            let logits = target.verify(&chain(tokens))?.logits;
+            let logits = target.verify(&Tree::chain(tokens))?.logits;
             target.commit(&(0..tokens.len()).collect::<Vec<_>>());
             ours.time += start.elapsed();
             for (i, row) in logits.chunks_exact(target.vocab()).enumerate() {
@@ -176,13 +176,4 @@ pub fn measure(
         }
     }
     Ok(QualityMeasurement { ours, reference: reference.map(|_| (theirs, divergence)) })
-}
-
-/// A tree without branches: causal decoding of several tokens in one pass. There is at least one.
-fn chain(tokens: &[u32]) -> Tree {
-    let mut tree = Tree::root(tokens[0]);
-    for (parent, &token) in tokens[1..].iter().enumerate() {
-        tree.push(parent, token, 0.0);
-    }
-    tree
 }

@@ -22,8 +22,7 @@ pub fn charts(results: &Results) -> Vec<Chart> {
 
 fn of_grid(grid: &AnswerGrid<'_>) -> Vec<Chart> {
     let t = grid.temperature;
-    let figures: Vec<(&str, Figures)> =
-        grid.strategies.iter().map(|&strategy| (strategy, grid.all(strategy))).collect();
+    let figures = grid.totals();
     let bars = |title: &str, unit: &str, value: &dyn Fn(&str) -> f64| {
         let bar = |&name: &&str| Bar { name: name.to_owned(), values: vec![value(name)] };
         Bars {

@@ -154,19 +154,16 @@ impl<'a> AnswerGrid<'a> {
     pub fn of(answers: &'a [AnswerRecord]) -> Vec<Self> {
         let mut grids: Vec<Self> = Vec::new();
         for answer in answers {
-            let same = |grid: &&mut Self| grid.temperature == answer.temperature;
-            let at = match grids.iter_mut().find(same) {
-                Some(grid) => grid,
-                None => {
-                    let temperature = answer.temperature;
-                    grids.push(Self { temperature, ..Self::default() });
-                    let last = grids.len() - 1;
-                    &mut grids[last]
-                }
-            };
-            push_unique(&mut at.strategies, &answer.strategy);
-            push_unique(&mut at.sets, &answer.set);
-            at.answers.push(answer);
+            let temperature = answer.temperature;
+            let known = grids.iter().position(|grid| grid.temperature == temperature);
+            if known.is_none() {
+                grids.push(Self { temperature, ..Self::default() });
+            }
+            let at = known.unwrap_or(grids.len() - 1);
+            let grid = &mut grids[at];
+            push_unique(&mut grid.strategies, &answer.strategy);
+            push_unique(&mut grid.sets, &answer.set);
+            grid.answers.push(answer);
         }
         grids
     }
@@ -184,6 +181,11 @@ impl<'a> AnswerGrid<'a> {
     /// Figures of one strategy on all sets, every answer of the same weight.
     pub fn all(&self, strategy: &str) -> Figures {
         Figures::of(self.own(strategy))
+    }
+
+    /// [`Self::all`] of every strategy, by name.
+    pub fn totals(&self) -> Vec<(&'a str, Figures)> {
+        self.strategies.iter().map(|&strategy| (strategy, self.all(strategy))).collect()
     }
 
     /// The answers that a strategy's own figures are of: of the target alone those of the first

@@ -42,8 +42,7 @@ fn is_published(target: &str) -> bool {
 }
 
 fn of_grid(grid: &AnswerGrid<'_>) -> Vec<Table> {
-    let figures: Vec<(&str, Figures)> =
-        grid.strategies.iter().map(|&strategy| (strategy, grid.all(strategy))).collect();
+    let figures = grid.totals();
     let tau = |strategy: &str| grid.mean(strategy, |figures| figures.tau);
     let pair = |speed_up, tau: f64| format!("{} {tau:.2}", times(speed_up));
     let speed_ups = by_set(

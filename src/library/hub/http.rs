@@ -21,6 +21,8 @@ use super::patience::{BUSY, Patience, Steady, Waits, retry_after};
 use super::progress::DownloadMeter;
 use crate::files::{Access, Open, open_regular};
 
+type Result<T, E = RequestFailure> = std::result::Result<T, E>;
+
 /// How many redirects are followed.
 const MOST_REDIRECTS: usize = 10;
 
@@ -62,12 +64,7 @@ impl Client {
     }
 
     /// The answer to a request, which is repeated while the hub says that it is busy.
-    fn get(
-        &self,
-        url: &str,
-        range: &str,
-        redirects: Redirects,
-    ) -> Result<Response<Body>, RequestFailure> {
+    fn get(&self, url: &str, range: &str, redirects: Redirects) -> Result<Response<Body>> {
         let mut waits = Waits::new(self.patience.pause, self.patience.busy);
         loop {
             let response = self.ask(url, range, redirects)?;
@@ -96,12 +93,7 @@ impl Client {
     }
 
     /// The answer to one request, after its redirects. The token goes to the hub's origin alone.
-    fn ask(
-        &self,
-        url: &str,
-        range: &str,
-        redirects: Redirects,
-    ) -> Result<Response<Body>, RequestFailure> {
+    fn ask(&self, url: &str, range: &str, redirects: Redirects) -> Result<Response<Body>> {
         let mut uri: Uri = url.parse().map_err(|error| self.strange(url, error))?;
         let own = origin(&uri);
         let mut history = vec![uri.clone()];
@@ -137,7 +129,7 @@ impl Client {
     }
 
     /// A JSON document.
-    pub(super) fn json<T: DeserializeOwned>(&self, url: &str) -> Result<T, RequestFailure> {
+    pub(super) fn json<T: DeserializeOwned>(&self, url: &str) -> Result<T> {
         let response = self.get(url, "", Redirects::All)?;
         let mut body = Steady::new(response.into_body().into_reader(), self.patience.silence);
         let mut text = Vec::new();
@@ -150,7 +142,7 @@ impl Client {
     }
 
     /// The expected hash of a file's content, and its size.
-    pub(super) fn about(&self, url: &str) -> Result<(Hash, u64), RequestFailure> {
+    pub(super) fn about(&self, url: &str) -> Result<(Hash, u64)> {
         const ONE_BYTE: &str = "bytes=0-0";
         let strange = |reason: String| self.strange(url, reason);
         let response = self.get(url, ONE_BYTE, Redirects::OfRepository)?;
@@ -183,7 +175,7 @@ impl Client {
         part: &Path,
         size: u64,
         meter: &mut DownloadMeter<'_>,
-    ) -> Result<(), RequestFailure> {
+    ) -> Result<()> {
         let disk = |source| self.server.disk(part, &source);
         let opened = open_regular(part, Open::Create(Access::Usual));
         let mut file = opened.map_err(disk)?;

@@ -97,10 +97,10 @@ pub fn locate(places: &ModelPlaces) -> (Vec<Located>, Vec<Skipped>) {
             }
             Store::Hub => hub_cache(root, &mut shelf),
             Store::Ollama => {
-                for tagged in ollama::models(root, &mut shelf.skipped) {
-                    let files = Files::at(&tagged.blob);
-                    let mut model = ListedModel::of(files, *store, tagged.name.clone());
-                    model.located.name = tagged.name;
+                for (name, blob) in ollama::models(root, &mut shelf.skipped) {
+                    let files = Files::at(&blob);
+                    let mut model = ListedModel::of(files, *store, name.clone());
+                    model.located.name = name;
                     shelf.put(model);
                 }
             }

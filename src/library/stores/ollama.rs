@@ -24,17 +24,9 @@ const ADAPTER: &str = "application/vnd.ollama.image.adapter";
 /// How many folders there are from `manifests` down to the tags.
 const DEPTH: usize = 4;
 
-/// A name and its file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tagged {
-    /// As in `ollama list`, e.g. `qwen2.5:0.5b`.
-    pub(super) name: String,
-    /// The GGUF file.
-    pub(super) blob: PathBuf,
-}
-
-/// All models in a store, in the order of their names.
-pub(super) fn models(store: &Path, skipped: &mut Vec<Skipped>) -> Vec<Tagged> {
+/// All models in a store, in the order of their names: the name as in `ollama list`, e.g.
+/// `qwen2.5:0.5b`, and the GGUF file.
+pub(super) fn models(store: &Path, skipped: &mut Vec<Skipped>) -> Vec<(String, PathBuf)> {
     let mut search = Search { store, found: Vec::new(), skipped };
     for folder in listed(store, search.skipped) {
         if folder.file_name().as_encoded_bytes().starts_with(b"manifest") {
@@ -42,14 +34,14 @@ pub(super) fn models(store: &Path, skipped: &mut Vec<Skipped>) -> Vec<Tagged> {
         }
     }
     let mut found = search.found;
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    found.dedup_by(|a, b| a.name == b.name);
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found.dedup_by(|a, b| a.0 == b.0);
     found
 }
 
 struct Search<'a> {
     store: &'a Path,
-    found: Vec<Tagged>,
+    found: Vec<(String, PathBuf)>,
     skipped: &'a mut Vec<Skipped>,
 }
 
@@ -75,7 +67,7 @@ impl Search<'_> {
                 Err(error) => Err(why(&error)),
             };
             match blob {
-                Ok(blob) => self.found.push(Tagged { name: readable(above, &name), blob }),
+                Ok(blob) => self.found.push((readable(above, &name), blob)),
                 Err(reason) => self.skipped.push(Skipped::new(&path, reason)),
             }
         }

@@ -117,7 +117,7 @@ fn targets(models: &[ModelEntry], current: &ModelChoice, forecaster: &Forecaster
     let missing = |pair: &&CataloguePair| !models.iter().any(|model| is_of(model, &pair.target));
     let offered = offered(catalogue().iter().filter(missing), forecaster);
     let to_download = offered.into_iter().map(|(pair, forecast)| ModelRow {
-        bytes: pair.target_bytes() + pair.small_bytes(),
+        bytes: pair.bytes + pair.small_bytes,
         fit: forecast.memory,
         speed: of_target(&forecast),
         ..to_download(pair, &pair.title, pair_models(pair))
@@ -151,7 +151,7 @@ fn offered<'a>(
         })
     });
     fitting.truncate(OFFERED);
-    fitting.sort_by_key(|(pair, _)| pair.target_bytes() + pair.small_bytes());
+    fitting.sort_by_key(|(pair, _)| pair.bytes + pair.small_bytes);
     fitting
 }
 
@@ -210,7 +210,7 @@ fn drafts(
             PairDraft::Head(_) => of_target(Some(id.clone()), None),
             PairDraft::Small(_) => of_target(None, Some(id.clone())),
         };
-        rows.push(ModelRow { bytes: pair.small_bytes(), ..to_download(pair, &id, models) });
+        rows.push(ModelRow { bytes: pair.small_bytes, ..to_download(pair, &id, models) });
     }
     rows
 }
