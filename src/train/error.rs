@@ -17,7 +17,7 @@ pub(super) type Result<T, E = TrainError> = std::result::Result<T, E>;
 pub enum TrainError {
     /// An option is outside of its sensible range: its name as on the command line, its value, and
     /// which values would be right.
-    #[error("training option `{0}` is {1}, but must be {2}")]
+    #[error("`--{0}` is {1}, but must be {2}")]
     Option(&'static str, String, &'static str),
     /// The folder for the head contains other things.
     #[error("{} is not an empty folder; name a new one with --out", .0.display())]

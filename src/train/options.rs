@@ -302,11 +302,11 @@ mod tests {
     #[test]
     fn an_unsound_figure_is_named() {
         let error = Options { clip: f64::NAN, ..Options::default() }.check().unwrap_err();
-        insta::assert_snapshot!(error, @"training option `clip` is NaN, but must be above 0");
+        insta::assert_snapshot!(error, @"`--clip` is NaN, but must be above 0");
         let short = Options { length: Length::Minutes(0.0), ..Options::default() };
         insta::assert_snapshot!(
             short.check().unwrap_err(),
-            @"training option `minutes` is 0, but must be above 0"
+            @"`--minutes` is 0, but must be above 0"
         );
     }
 }

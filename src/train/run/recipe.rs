@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(noisy.clone().of_kind(kind), noisy);
         let two = Recipe { blocks: 2, ..Recipe::quick().of_kind(FusionKind::Eagle3) };
         let error = two.check().unwrap_err().to_string();
-        assert!(error.contains("`blocks` is 2, but must be 1, since an EAGLE-3 head"), "{error}");
+        assert!(error.contains("`--blocks` is 2, but must be 1, since an EAGLE-3 head"), "{error}");
         assert_eq!(Recipe::quick().of_kind(FusionKind::Dgf), Recipe::quick());
     }
 
