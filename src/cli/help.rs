@@ -7,11 +7,10 @@ use clap::{CommandFactory, Parser};
 use super::args::Cli;
 use super::exit::{CommandResult, Failure};
 use super::pager;
+use crate::decode::BothMinds;
 use crate::guide::{TOPICS, Topic};
 use crate::nearest::nearest;
-use crate::tui::markdown::{
-    Document, Logical, Look, Origins, SpanRole, StyledSpan, TextRow, text_of, wrap,
-};
+use crate::tui::markdown::{Document, Logical, Look, SpanRole, StyledSpan, TextRow, text_of, wrap};
 
 /// Shows the list of topics, a topic, or a command's help.
 pub fn help(words: &[String]) -> CommandResult {
@@ -36,7 +35,7 @@ pub(super) fn laid_out(text: &str, width: usize) -> Vec<TextRow> {
         span.look.code && span.look.role == SpanRole::Markup && !span.text.trim().is_empty()
     };
     let mut document = Document::default();
-    let rows = document.lay_out(text, &Origins::default(), width).iter();
+    let rows = document.lay_out(text, &BothMinds::default(), width).iter();
     rows.filter(|row| !row.last().is_some_and(is_name)).cloned().collect()
 }
 

@@ -104,6 +104,10 @@ impl BothMinds {
         thought: bool,
     ) {
         self.lacks_beginning |= self.tokens.is_empty() && (end > 0 || thought);
+        // A character that was cut in two comes whole with these.
+        for token in self.tokens.iter_mut().rev().take_while(|token| token.end as usize > end) {
+            token.end = end as u32;
+        }
         for (at, said) in tokens.iter().enumerate() {
             end += said.text.len();
             let guesses = round.map(|round| round.guesses(at)).unwrap_or_default();
@@ -149,6 +153,27 @@ impl BothMinds {
     pub fn bytes(&self, at: usize) -> Range<usize> {
         let end = |at: usize| self.tokens.get(at).map_or(0, |token| token.end as usize);
         at.checked_sub(1).map_or(0, end)..end(at)
+    }
+
+    /// Who wrote each piece of these bytes of the text, in order and without gaps; `None` for text
+    /// whose tokens are not known.
+    pub fn origins(
+        &self,
+        bytes: Range<usize>,
+    ) -> impl Iterator<Item = (Range<usize>, Option<Origin>)> {
+        let first = self.tokens.partition_point(|token| token.end as usize <= bytes.start);
+        let written = move |at: usize| {
+            let is_known = at > 0 || !self.lacks_beginning;
+            (self.bytes(at), is_known.then_some(self.tokens[at].origin))
+        };
+        let end = self.tokens.last().map_or(0, |token| token.end as usize);
+        (first..self.tokens.len())
+            .map(written)
+            .chain([(end..usize::MAX, None)])
+            .map(move |(piece, origin)| {
+                (piece.start.max(bytes.start)..piece.end.min(bytes.end), origin)
+            })
+            .filter(|(piece, _)| !piece.is_empty())
     }
 
     /// The next token with a text of its own after `from` (`by` 1), or the one before it (-1);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::TurnPart;
 use crate::chat::{AnswerEnd, AnswerTotals, Cut, Given, Message, Role, SavedTurn, Versions};
 use crate::decode::{BothMinds, Committed, Finish, Round, Summary};
-use crate::tui::markdown::{Document, Link, Origins, TextRow};
+use crate::tui::markdown::{Document, Link, TextRow};
 use crate::tui::meters::payoff::Speedup;
 
 /// How a message ended.
@@ -63,8 +63,6 @@ pub struct Turn {
     pub text: String,
     /// The generation in which it was written last; `None` for what was not written here.
     pub written: Option<u64>,
-    /// Origin of each byte of an answer.
-    pub origins: Origins,
     /// Its tokens, as far as they were written here.
     pub minds: BothMinds,
     /// The tokens that the user forced, by their number in the answer.
@@ -114,7 +112,6 @@ impl Turn {
             thought: message.thought.map(|text| Thought { text, ..Thought::default() }),
             text: message.content,
             written: None,
-            origins: Origins::default(),
             minds: BothMinds::default(),
             forced,
             given,
@@ -183,7 +180,6 @@ impl Turn {
     pub(crate) fn reopen(&mut self) {
         if self.text.ends_with(char::REPLACEMENT_CHARACTER) {
             self.text.pop();
-            self.origins.truncate(self.text.len());
         }
         self.outcome = None;
         self.speedup = None;
@@ -208,7 +204,6 @@ impl Turn {
         self.minds.push(tokens, round, begin, self.thought.is_some());
         for token in tokens {
             self.text.push_str(&token.text);
-            self.origins.push(token.text.len(), token.origin);
             if let Some(thought) = &token.thought {
                 self.thought.get_or_insert_default().push(thought);
             }
@@ -219,7 +214,7 @@ impl Turn {
     /// Lays its text out at `width`, and its thoughts at `thoughts` if they are shown.
     pub fn lay_out(&mut self, width: usize, thoughts: Option<usize>) {
         match self.role {
-            Role::Assistant => self.document.lay_out(&self.text, &self.origins, width),
+            Role::Assistant => self.document.lay_out(&self.text, &self.minds, width),
             // What a person typed is not Markdown: `__init__` would lose its underscores.
             Role::User | Role::System => self.document.lay_out_verbatim(&self.text, width),
         };
@@ -250,13 +245,12 @@ impl Turn {
     /// forced. The tokens of the answer must be known from its beginning.
     pub(crate) fn forced(former: Self, at: usize, token: u32) -> Self {
         let bytes = former.minds.bytes(at).start;
-        let Self { thought, mut origins, mut minds, mut forced, given, .. } = former.clone();
-        origins.truncate(bytes);
+        let Self { thought, mut minds, mut forced, given, .. } = former.clone();
         minds.truncate(at);
         forced.retain(|&(other, _)| other < at);
         forced.push((at, token));
         let text = former.text[..bytes].to_owned();
-        Self { text, thought, origins, minds, forced, given, ..Self::another(former) }
+        Self { text, thought, minds, forced, given, ..Self::another(former) }
     }
 
     /// Drops the version before, if it says the same.

@@ -10,7 +10,8 @@ use unicode_width::UnicodeWidthStr;
 use super::code::Highlighter;
 use super::table::MarkdownTable;
 use super::wrap::Logical;
-use super::{Look, Origins, SpanRole, StyledSpan, math, text_of};
+use super::{Look, SpanRole, StyledSpan, math, text_of};
+use crate::decode::BothMinds;
 
 /// Most characters of an image's address, which may contain the whole image.
 const LONGEST_PLACE: usize = 80;
@@ -38,7 +39,7 @@ pub struct Link {
 pub fn parse(
     text: &str,
     base: usize,
-    origins: &Origins,
+    minds: &BothMinds,
     width: usize,
     code: &mut Highlighter,
 ) -> Vec<MarkdownBlock> {
@@ -48,7 +49,7 @@ pub fn parse(
         source,
         parsed: &parsed,
         base,
-        origins,
+        minds,
         width,
         code,
         blocks: Vec::new(),
@@ -82,7 +83,8 @@ struct Builder<'a> {
     /// The same with other signs of mathematics, each as long as its own.
     parsed: &'a str,
     base: usize,
-    origins: &'a Origins,
+    /// Who wrote what.
+    minds: &'a BothMinds,
     /// Columns of the screen.
     width: usize,
     code: &'a mut Highlighter,
@@ -363,9 +365,9 @@ impl<'a> Builder<'a> {
         let shift = self.source[range.clone()].find(text);
         let start = begin + shift.map_or(0, |shift| shift + offset);
         let length = if shift.is_some() { part.len() } else { 1 };
-        let origins = self.origins;
+        let minds = self.minds;
         let line = self.begin();
-        for (bytes, origin) in origins.split(start..start + length) {
+        for (bytes, origin) in minds.origins(start..start + length) {
             // Tokens end at character borders in the text we are given; were one not to, its
             // character belongs to the token that began it.
             let from = ceil_char(part, bytes.start - start);

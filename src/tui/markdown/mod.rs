@@ -8,14 +8,12 @@
 mod blocks;
 mod code;
 mod math;
-mod origins;
 mod table;
 mod wrap;
 
-use crate::decode::Origin;
+use crate::decode::{BothMinds, Origin};
 
 pub use self::blocks::{Link, code_blocks};
-pub use self::origins::Origins;
 pub use self::wrap::{Logical, wrap};
 
 /// Syntax role of a span of text.
@@ -107,13 +105,13 @@ pub struct Document {
 impl Document {
     /// The rows of `text` at `width`. `text` may only have grown since the last call; a text that
     /// was replaced needs a new document.
-    pub fn lay_out(&mut self, text: &str, origins: &Origins, width: usize) -> &[TextRow] {
+    pub fn lay_out(&mut self, text: &str, minds: &BothMinds, width: usize) -> &[TextRow] {
         let width = width.max(1);
         if width != self.width || text.len() < self.shown {
             *self = Self { width, ..Self::default() };
         }
         if text.len() > self.shown {
-            self.extend(text, origins);
+            self.extend(text, minds);
             self.shown = text.len();
         }
         &self.rows
@@ -155,12 +153,12 @@ impl Document {
         at.map_or(&[], |at| &self.images[at].1)
     }
 
-    fn extend(&mut self, text: &str, origins: &Origins) {
+    fn extend(&mut self, text: &str, minds: &BothMinds) {
         self.rows.truncate(self.settled_rows);
         self.images.retain(|(row, _)| *row < self.settled_rows);
         let base = self.settled_bytes;
         self.links.retain(|link| link.bytes.start < base);
-        let blocks = blocks::parse(text, base, origins, self.width, &mut self.code);
+        let blocks = blocks::parse(text, base, minds, self.width, &mut self.code);
         // A block that has just begun may still become part of the one before: `**` is text,
         // `***` on a line of its own a rule, `***a` text again.
         let begun = blocks.last().is_some_and(|block| !text[block.start..].contains('\n'));

@@ -2,15 +2,35 @@ use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
+use crate::decode::Committed;
 
-fn origins_of(parts: &[(&str, Origin)]) -> (String, Origins) {
+/// Adds a token to a text.
+fn push(text: &mut String, minds: &mut BothMinds, part: &str, origin: Origin) {
+    let token =
+        Committed { token: 0, text: part.to_string(), thought: None, origin, logprobs: None };
+    minds.push(&[token], None, text.len(), false);
+    text.push_str(part);
+}
+
+fn written(parts: &[(&str, Origin)]) -> (String, BothMinds) {
     let mut text = String::new();
-    let mut origins = Origins::default();
+    let mut minds = BothMinds::default();
     for (part, origin) in parts {
-        text.push_str(part);
-        origins.push(part.len(), *origin);
+        push(&mut text, &mut minds, part, *origin);
     }
-    (text, origins)
+    (text, minds)
+}
+
+#[test]
+fn what_an_earlier_run_wrote_has_no_origin() {
+    let mut text = "old ".to_string();
+    let mut minds = BothMinds::default();
+    for (part, origin) in [("new", Origin::Target), (" word", Origin::Accepted)] {
+        push(&mut text, &mut minds, part, origin);
+    }
+    text.push_str(" more");
+    let pieces: Vec<_> = minds.origins(1..14).collect();
+    assert_eq!(pieces, [(1..7, None), (7..12, Some(Origin::Accepted)), (12..14, None)]);
 }
 
 fn plain(rows: &[TextRow]) -> Vec<String> {
@@ -18,7 +38,7 @@ fn plain(rows: &[TextRow]) -> Vec<String> {
 }
 
 fn rows(text: &str, width: usize) -> Vec<String> {
-    plain(Document::default().lay_out(text, &Origins::default(), width))
+    plain(Document::default().lay_out(text, &BothMinds::default(), width))
 }
 
 const PLANETS: &str = "\
@@ -147,14 +167,14 @@ fn code_blocks_come_in_order_without_fences() {
 
 #[test]
 fn origins_survive_wrapping_inside_cells_and_records() {
-    let (text, origins) = origins_of(&[
+    let (text, minds) = written(&[
         ("| First col | Second col |\n|-|-|\n| one two", Origin::Target),
         (" three four | five six", Origin::Accepted),
         (" seven eight |\n", Origin::Target),
     ]);
     for width in [24, 14] {
         let mut document = Document::default();
-        let rows = document.lay_out(&text, &origins, width);
+        let rows = document.lay_out(&text, &minds, width);
         let of = |word: &str| {
             let mut spans = rows.iter().flatten();
             let span = spans.find(|span| span.text.contains(word)).unwrap();
@@ -176,7 +196,7 @@ fn origins_survive_wrapping_inside_cells_and_records() {
 
 #[test]
 fn origins_survive_rendering() {
-    let (text, origins) = origins_of(&[
+    let (text, minds) = written(&[
         ("# Ti", Origin::Target),
         ("tle\n\n", Origin::Accepted),
         ("- **bo", Origin::Target),
@@ -184,7 +204,7 @@ fn origins_survive_rendering() {
         ("y` &amp;", Origin::Target),
     ]);
     let mut document = Document::default();
-    let rows = document.lay_out(&text, &origins, 40);
+    let rows = document.lay_out(&text, &minds, 40);
     let seen: Vec<(&str, Option<Origin>)> = rows
         .iter()
         .flatten()
@@ -213,7 +233,7 @@ fn code_is_broken_between_words_and_keeps_its_indentation() {
 #[test]
 fn code_is_given_roles() {
     let mut document = Document::default();
-    let rows = document.lay_out("```rust\nlet x = 1; // one\n", &Origins::default(), 40);
+    let rows = document.lay_out("```rust\nlet x = 1; // one\n", &BothMinds::default(), 40);
     let kinds: Vec<_> = rows[1].iter().map(|piece| (piece.text.trim(), piece.look.role)).collect();
     for kind in [("let", SpanRole::Keyword), ("1", SpanRole::Number), ("// one", SpanRole::Comment)]
     {
@@ -224,8 +244,8 @@ fn code_is_given_roles() {
 #[test]
 fn indented_code_stays_code_while_it_streams() {
     let mut document = Document::default();
-    document.lay_out("    - ", &Origins::default(), 20);
-    let rows = document.lay_out("    - x", &Origins::default(), 20);
+    document.lay_out("    - ", &BothMinds::default(), 20);
+    let rows = document.lay_out("    - x", &BothMinds::default(), 20);
     assert_eq!(plain(rows), ["  - x"]);
     assert_eq!(rows[0].last().unwrap().look.role, SpanRole::Code);
 }
@@ -249,27 +269,24 @@ proptest! {
         width in 1usize..50,
     ) {
         let mut text = String::new();
-        let mut origins = Origins::default();
+        let mut minds = BothMinds::default();
         let mut streamed = Document::default();
         for (index, part) in parts.iter().enumerate() {
-            text.push_str(part);
             let origin = if index % 3 == 0 { Origin::Target } else { Origin::Accepted };
-            origins.push(part.len(), origin);
-            streamed.lay_out(&text, &origins, width);
+            push(&mut text, &mut minds, part, origin);
+            streamed.lay_out(&text, &minds, width);
         }
-        let streamed = streamed.lay_out(&text, &origins, width).to_vec();
+        let streamed = streamed.lay_out(&text, &minds, width).to_vec();
         let mut document = Document::default();
-        prop_assert_eq!(streamed, document.lay_out(&text, &origins, width).to_vec());
+        prop_assert_eq!(streamed, document.lay_out(&text, &minds, width).to_vec());
     }
 
     /// Every drawn fragment of the model's text has an origin.
     #[test]
     fn every_character_has_an_origin(parts in prop::collection::vec(fragment(), 0..40)) {
-        let text = parts.concat();
-        let mut origins = Origins::default();
-        origins.push(text.len(), Origin::Accepted);
+        let (text, minds) = written(&[(&parts.concat(), Origin::Accepted)]);
         let mut document = Document::default();
-        for piece in document.lay_out(&text, &origins, 30).iter().flatten() {
+        for piece in document.lay_out(&text, &minds, 30).iter().flatten() {
             prop_assert!(piece.look.role == SpanRole::Markup || piece.origin.is_some());
         }
     }
@@ -281,7 +298,7 @@ fn links_lead_to_the_web_alone() {
         "See [the *book*](https://a.example/b) or [this](javascript:x), <mailto:a@b.example>.";
     let mut document = Document::default();
     for end in 0..=text.len() {
-        document.lay_out(&text[..end], &Origins::default(), 40);
+        document.lay_out(&text[..end], &BothMinds::default(), 40);
     }
     let found = document.links().iter().map(|link| (&text[link.bytes.clone()], link.to.as_str()));
     let book = ("[the *book*](https://a.example/b)", "https://a.example/b");

@@ -1,8 +1,8 @@
 //! The help: its list and the pages that it opens. Must never name a key itself.
 
 use super::picture;
+use crate::decode::BothMinds;
 use crate::tui::draw::{Areas, Frame, Line, Span, Styles, spans, wrapped};
-use crate::tui::markdown::Origins;
 use crate::tui::overlays::page::Page;
 use crate::tui::overlays::{HelpPage, HelpRow, HelpSection, Overlay, help};
 use crate::tui::state::ScreenState;
@@ -56,8 +56,11 @@ fn page_lines(
         HelpPage::Commands => list(&[help::commands()], None, columns, styles).0,
         HelpPage::Topic(topic) => {
             let text = topic.with_addresses();
-            let rows =
-                state.overlays.guide_page.lay_out(&text, &Origins::default(), usize::from(columns));
+            let rows = state.overlays.guide_page.lay_out(
+                &text,
+                &BothMinds::default(),
+                usize::from(columns),
+            );
             rows.iter().map(|row| Line::from_iter(spans(row, styles))).collect()
         }
     }

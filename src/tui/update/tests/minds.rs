@@ -99,7 +99,7 @@ fn another_token_begins_another_version_from_there() {
         ("A fox is a small tame animal.", (2, 2))
     );
     assert_eq!(turn.saved().forced, vec![(at, other)]);
-    let pieces: Vec<_> = turn.origins.split(16..21).collect();
+    let pieces: Vec<_> = turn.minds.origins(16..21).collect();
     assert_eq!(pieces, [(16..21, Some(Origin::Forced))]);
     shows(&mut state, &["1 forced token", "version 2 of 2"]);
     assert_eq!(reloaded(&state).chat.turns()[1].forced, vec![(at, other)]);
