@@ -15,7 +15,9 @@ use crate::load::{self, LoadedModels, Loading, Purpose, StartError};
 use crate::printable::printable_line;
 use crate::record::{Recording, Script, recorded};
 use crate::settings::{Override, Settings};
-use crate::worker::{self, Controls, Job, Ready, SettingsLoader, SharedControls, Sink, Worker};
+use crate::worker::{
+    self, Command, Controls, Job, Ready, SettingsLoader, SharedControls, Sink, Worker,
+};
 
 /// Reads the settings with the flags laid over them, and refuses what contradicts itself.
 pub fn settings(shared: &SharedArgs, overrides: &[Override]) -> Result<Settings, Failure> {
@@ -50,7 +52,7 @@ pub fn job(settings: &Settings, prompt: &str, generation: u64, max_tokens: usize
 /// # Errors
 /// It has ended.
 pub fn ask(worker: &Worker, job: Job) -> Result<(), Failure> {
-    if worker.generate(job) {
+    if worker.send(Command::Generate(job)) {
         return Ok(());
     }
     Err(anyhow!("the model stopped before the answer; the log file may say why").into())

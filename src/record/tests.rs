@@ -10,7 +10,7 @@ use crate::overlap::{OutcomeRecord, sequences_for_tests as ahead};
 use crate::plan::Setting;
 use crate::settings::Settings;
 use crate::speculate::Tree;
-use crate::worker::{Controls, Event, Job, SharedControls};
+use crate::worker::{Command, Controls, Event, Job, SharedControls};
 
 /// The first answer in the script.
 const HELLO: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
@@ -26,7 +26,12 @@ fn written(folder: &Path) -> String {
     let worker = Script::parse(SCRIPT).unwrap().play(controls, sink).unwrap().tapped(tap);
     for generation in 1..=2 {
         let messages = vec![Message::new(Role::User, format!("question {generation}"))];
-        assert!(worker.generate(Job { generation, messages, max_tokens: 64, ..Job::default() }));
+        assert!(worker.send(Command::Generate(Job {
+            generation,
+            messages,
+            max_tokens: 64,
+            ..Job::default()
+        })));
         let ended = |event: &Event| matches!(event, Event::Finished { .. });
         assert!(events.iter().any(|event| ended(&event)));
     }
@@ -80,7 +85,7 @@ fn replayed(record: &Record, controls: Controls) -> Vec<Event> {
     let controls = SharedControls::new(controls);
     let worker = Script::of_record(record, true).unwrap().play(controls, sink).unwrap();
     let job = Job { generation: 1, messages: vec![], max_tokens: 1, ..Job::default() };
-    assert!(worker.generate(job));
+    assert!(worker.send(Command::Generate(job)));
     let mut all = Vec::new();
     for event in events.iter() {
         let ended = matches!(event, Event::Finished { .. });

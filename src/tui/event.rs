@@ -117,8 +117,6 @@ pub enum Effect {
     /// Save this message, which belongs to no conversation yet, for the next start; `None` deletes
     /// the one that was saved.
     KeepUnsent(Option<String>),
-    /// Remember that the program has answered here.
-    Answered,
     /// Keep this text in the note of this name for the next start.
     Remember(&'static str, String),
     /// What is saved from now on is another conversation.

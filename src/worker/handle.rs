@@ -1,7 +1,7 @@
 //! The owner's side of a worker thread: commands, cancellation, end. It must not depend on what
 //! runs on the thread.
 
-use super::{Command, Event, Job, LoadJob, SharedControls};
+use super::{Command, Event, SharedControls};
 use std::fmt;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -51,22 +51,15 @@ impl Worker {
         self
     }
 
-    /// Requests an answer, which stops any other. `false` if the worker has ended (its last event
-    /// said why).
-    pub fn generate(&self, job: Job) -> bool {
-        self.controls.update(|controls| controls.generation = job.generation);
-        self.post.as_ref().is_some_and(|post| post(Command::Generate(job)))
-    }
-
-    /// Requests other models, which stops any other load. `false` if the worker has ended.
-    pub fn load(&self, job: LoadJob) -> bool {
-        self.controls.update(|controls| controls.load = job.load);
-        self.post.as_ref().is_some_and(|post| post(Command::Load(job)))
-    }
-
-    /// Discards what was saved of the conversation with this name. `false` if the worker has ended.
-    pub fn discard(&self, conversation: String) -> bool {
-        self.post.as_ref().is_some_and(|post| post(Command::Discard(conversation)))
+    /// Passes on a command: an answer stops any other, a load any other load. `false` if the worker
+    /// has ended (its last event said why).
+    pub fn send(&self, command: Command) -> bool {
+        self.controls.update(|controls| match &command {
+            Command::Generate(job) => controls.generation = job.generation,
+            Command::Load(job) => controls.load = job.load,
+            Command::Discard(_) => {}
+        });
+        self.post.as_ref().is_some_and(|post| post(command))
     }
 
     /// The controls that it reads before every round.

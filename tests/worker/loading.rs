@@ -12,8 +12,8 @@ use dovetail::plan::DeviceChoice;
 use dovetail::settings::{LOOKUP, Settings};
 use dovetail::speculate::SamplerSettings;
 use dovetail::worker::{
-    Backend, Event, Job, LoadFailure, LoadJob, Loader, Loading, ModelChoice, NewModels, Ready,
-    SettingsLoader, Worker, spawn,
+    Backend, Command, Event, Job, LoadFailure, LoadJob, Loader, Loading, ModelChoice, NewModels,
+    Ready, SettingsLoader, Worker, spawn,
 };
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
@@ -102,7 +102,7 @@ fn start() -> (Worker, Receiver<Event>, Toys) {
 
 /// The events of a load up to its end, without progress; the end is the last.
 fn load(worker: &Worker, events: &Receiver<Event>, number: u64, name: &str) -> Vec<Event> {
-    assert!(worker.load(LoadJob { load: number, models: named(Some(name)) }));
+    assert!(worker.send(Command::Load(LoadJob { load: number, models: named(Some(name)) })));
     end_of_load(events)
 }
 
@@ -120,7 +120,7 @@ fn end_of_load(events: &Receiver<Event>) -> Vec<Event> {
 }
 
 fn answers_as(worker: &Worker, events: &Receiver<Event>, generation: u64, seed: u64) {
-    worker.generate(job(generation, "hello", 30));
+    worker.send(Command::Generate(job(generation, "hello", 30)));
     let expected = wanted_of(seed, "hello", 30, SamplerSettings::default());
     assert_eq!(Said::rest(events).tokens, expected, "the answer of toy {seed}");
 }
@@ -133,9 +133,9 @@ fn failed(load: u64, error: &str) -> Event {
 fn an_answer_under_way_ends_before_other_models_answer_the_next() {
     let (worker, events, _) = start();
     worker.controls().update(|controls| controls.paused = true);
-    worker.generate(job(1, "hello", 30));
+    worker.send(Command::Generate(job(1, "hello", 30)));
     while !matches!(next(&events), Event::First { .. }) {}
-    worker.load(LoadJob { load: 1, models: named(Some("other")) });
+    worker.send(Command::Load(LoadJob { load: 1, models: named(Some("other")) }));
     // It is loaded while the answer is paused, and used only after the answer.
     while !matches!(next(&events), Event::LoadProgress { load: 1, fraction: Some(_), .. }) {}
     std::thread::sleep(Duration::from_millis(100));
@@ -173,13 +173,13 @@ fn a_failure_leaves_the_models_in_use() {
 #[test]
 fn a_load_stops_when_it_is_not_wanted_any_more() {
     let (worker, events, toys) = start();
-    worker.load(LoadJob { load: 1, models: named(Some("slow")) });
+    worker.send(Command::Load(LoadJob { load: 1, models: named(Some("slow")) }));
     while !matches!(next(&events), Event::LoadProgress { load: 1, fraction: Some(0.6), .. }) {}
     worker.controls().update(|controls| controls.load = 2);
     assert_eq!(end_of_load(&events), [Event::NotSwapped { load: 1, error: None }]);
     answers_as(&worker, &events, 1, 3);
     // Another load also stops a load in progress.
-    worker.load(LoadJob { load: 3, models: named(Some("slow")) });
+    worker.send(Command::Load(LoadJob { load: 3, models: named(Some("slow")) }));
     while !matches!(next(&events), Event::LoadProgress { load: 3, .. }) {}
     let ended = load(&worker, &events, 4, "other");
     assert_eq!(ended, [Event::NotSwapped { load: 3, error: None }]);
@@ -187,7 +187,7 @@ fn a_load_stops_when_it_is_not_wanted_any_more() {
     answers_as(&worker, &events, 2, 5);
     assert_eq!(toys.0.lock().unwrap().len(), 3);
     // A worker that is dropped ends its load.
-    worker.load(LoadJob { load: 5, models: named(Some("slow")) });
+    worker.send(Command::Load(LoadJob { load: 5, models: named(Some("slow")) }));
     while !matches!(next(&events), Event::LoadProgress { load: 5, .. }) {}
     worker.join();
     while events.recv_timeout(Duration::from_secs(30)).is_ok() {}
@@ -206,7 +206,7 @@ fn models_that_do_not_fit_beside_those_in_use_take_their_place() {
     assert_eq!(ended, [unloaded(1), failed(1, "a shard is missing")]);
     answers_as(&worker, &events, 1, 3);
     // The same happens if the load is stopped.
-    worker.load(LoadJob { load: 2, models: named(Some("large and slow")) });
+    worker.send(Command::Load(LoadJob { load: 2, models: named(Some("large and slow")) }));
     while next(&events) != unloaded(2) {}
     while !matches!(next(&events), Event::LoadProgress { load: 2, fraction: Some(0.6), .. }) {}
     worker.controls().update(|controls| controls.load = 3);
@@ -296,12 +296,12 @@ fn the_text_is_the_same_whichever_draft_was_loaded_on_the_way() {
         ];
         for (at, models) in choices.into_iter().enumerate() {
             let number = at as u64 + 1;
-            worker.load(LoadJob { load: number, models });
+            worker.send(Command::Load(LoadJob { load: number, models }));
             let ended = end_of_load(&events);
             assert!(matches!(ended.last(), Some(Event::Swapped { .. })), "{ended:?}");
             let messages = prompt.to_vec();
             let job = Job { generation: number, messages, max_tokens: 40, ..Job::default() };
-            worker.generate(job);
+            worker.send(Command::Generate(job));
             assert_eq!(Said::rest(&events).tokens, expected, "{device:?}");
         }
     }
@@ -314,14 +314,14 @@ fn an_answer_of_an_earlier_run_goes_on_as_if_it_had_not_been_cut() {
     let text_of = |events: &Receiver<Event>| Said::rest(events).text;
     let job = |messages, max_tokens| Job { messages, max_tokens, ..job(1, "", 0) };
     let (worker, events, _) = start();
-    worker.generate(job(vec![question.clone()], 60));
+    worker.send(Command::Generate(job(vec![question.clone()], 60)));
     let whole = text_of(&events);
-    worker.generate(Job { generation: 2, ..job(vec![question.clone()], 20) });
+    worker.send(Command::Generate(Job { generation: 2, ..job(vec![question.clone()], 20) }));
     let begun = text_of(&events);
     assert!(whole.starts_with(&begun) && begun.len() < whole.len(), "{begun:?} {whole:?}");
     // The cache of another run is empty.
     let (worker, events, _) = start();
     let messages = vec![question, Message::new(Role::Assistant, begun.clone())];
-    worker.generate(job(messages, 40));
+    worker.send(Command::Generate(job(messages, 40)));
     assert_eq!(begun + &text_of(&events), whole);
 }

@@ -10,7 +10,7 @@ use dovetail::decode::{Engine, Round, RoundOptions};
 use dovetail::plan::Schedule;
 use dovetail::record::Recorder;
 use dovetail::speculate::SamplerSettings;
-use dovetail::worker::{Backend, Controls, Event, Planner, Sink};
+use dovetail::worker::{Backend, Command, Controls, Event, Planner, Sink};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn a_round_is_told_while_it_is_verified_if_somebody_looks() {
     let worker = worker.unwrap();
     while !matches!(next(&events), Event::Notice(_)) {}
     worker.controls().update(|controls| controls.watched = true);
-    worker.generate(job(1, "hello", LENGTH));
+    worker.send(Command::Generate(job(1, "hello", LENGTH)));
     let all = rest(&events);
 
     let prompt: Vec<u32> = "hello".bytes().map(|byte| u32::from(byte) % 30).collect();

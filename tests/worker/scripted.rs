@@ -4,7 +4,7 @@ use crate::support::events::{Said, controls, next, sink};
 use crate::support::program::{HELLO, script};
 use dovetail::decode::{Finish, Round, Summary};
 use dovetail::record::{Recorder, Script};
-use dovetail::worker::{Event, Job, Setting, Worker};
+use dovetail::worker::{Command, Event, Job, Setting, Worker};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -28,14 +28,14 @@ fn answers_are_played_in_turn() {
     let (worker, events) = play("answers.jsonl");
     assert!(matches!(next(&events), Event::Loading { .. }));
     assert!(matches!(next(&events), Event::Ready(_)));
-    assert!(worker.generate(job(1)));
+    assert!(worker.send(Command::Generate(job(1))));
     let (text, rounds, summary) = answer(&events);
     assert_eq!(text, HELLO);
     assert_eq!(summary.finish, Some(Finish::Eos));
     assert_eq!(summary.rounds, rounds.len());
-    worker.generate(job(2));
+    worker.send(Command::Generate(job(2)));
     assert!(answer(&events).0.starts_with("Yes. A big dog"));
-    worker.generate(job(3));
+    worker.send(Command::Generate(job(3)));
     assert_eq!(answer(&events).0, HELLO);
 }
 
@@ -46,7 +46,7 @@ fn live_controls_show_in_the_rounds_and_leave_the_text() {
         c.tree.gamma = Setting::Fixed(5);
         c.speculate = false;
     });
-    worker.generate(job(1));
+    worker.send(Command::Generate(job(1)));
     let (text, rounds, summary) = answer(&events);
     assert_eq!(text, HELLO);
     assert!(rounds.iter().all(|r| r.tree.len() == 1 && r.committed.len() == 1 && !r.speculative));
@@ -59,7 +59,7 @@ fn live_controls_show_in_the_rounds_and_leave_the_text() {
 fn rounds_wait_for_steps_and_stop_with_the_answer() {
     let (worker, events) = play("slow.jsonl");
     worker.controls().update(|c| c.paused = true);
-    worker.generate(job(1));
+    worker.send(Command::Generate(job(1)));
     while !matches!(next(&events), Event::First { .. }) {}
     let quiet = Duration::from_millis(150);
     assert!(events.recv_timeout(quiet).is_err(), "a paused worker goes on");
@@ -79,14 +79,14 @@ fn slow_motion_spaces_the_rounds_and_can_be_ended_at_once() {
     let (worker, events) = play("answers.jsonl");
     worker.controls().update(|c| c.pace = 80);
     let begun = Instant::now();
-    worker.generate(job(1));
+    worker.send(Command::Generate(job(1)));
     let (text, rounds, summary) = answer(&events);
     assert_eq!((text.as_str(), rounds.len()), (HELLO, 5));
     assert!(begun.elapsed() >= Duration::from_millis(4 * 80), "{:?}", begun.elapsed());
     // Waiting is not part of any round's time.
     assert!(summary.tokens_per_second > 100.0);
     worker.controls().update(|c| c.pace = 10_000);
-    worker.generate(job(2));
+    worker.send(Command::Generate(job(2)));
     while !matches!(next(&events), Event::Round { .. }) {}
     worker.controls().update(|c| c.pace = 0);
     assert!(answer(&events).0.ends_with("flew away."));
@@ -99,18 +99,18 @@ fn failures_are_told_apart() {
     assert!(matches!(next(&events), Event::Failed { generation: None, .. }));
     worker.join();
     let (worker, events) = play("failing.jsonl");
-    worker.generate(job(4));
+    worker.send(Command::Generate(job(4)));
     let failed = std::iter::repeat_with(|| next(&events))
         .find(|event| matches!(event, Event::Failed { .. }));
     assert!(matches!(failed, Some(Event::Failed { generation: Some(4), .. })));
-    worker.generate(job(5));
+    worker.send(Command::Generate(job(5)));
     assert_eq!(answer(&events).0, "This one works.");
 }
 
 #[test]
 fn a_recorded_answer_is_a_script() {
     let (worker, events) = play("wide.jsonl");
-    worker.generate(job(1));
+    worker.send(Command::Generate(job(1)));
     let mut recorder = Recorder::default();
     let mut lines = Vec::new();
     loop {

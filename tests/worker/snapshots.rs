@@ -9,7 +9,7 @@ use dovetail::chat::{Message, Role};
 use dovetail::decode::Summary;
 use dovetail::kernels::KvFormat;
 use dovetail::settings::{HeadChoice, SettingValue, Settings};
-use dovetail::worker::{Backend, Controls, Event, Job, SharedControls, Worker};
+use dovetail::worker::{Backend, Command, Controls, Event, Job, SharedControls, Worker};
 use tempfile::TempDir;
 
 use crate::support::bundled::{loaded, user};
@@ -202,7 +202,7 @@ fn nothing_is_saved_where_nobody_wants_it() {
     assert!(program.backend.snapshots.is_none() && home.files().is_empty());
     // What belongs to no saved conversation is not saved either.
     let (worker, events) = home.worker();
-    worker.generate(job(None, 20));
+    worker.send(Command::Generate(job(None, 20)));
     rest(&events);
     worker.end(LIMIT);
     assert!(home.files().is_empty());
@@ -212,7 +212,7 @@ fn nothing_is_saved_where_nobody_wants_it() {
 fn it_is_saved_when_nothing_is_asked_for_a_while() {
     let home = Home::new();
     let (worker, events) = home.worker();
-    worker.generate(job(Some("it"), 20));
+    worker.send(Command::Generate(job(Some("it"), 20)));
     rest(&events);
     home.wait_for_a_file();
     worker.join();
@@ -224,7 +224,7 @@ fn leaving_keeps_it_at_once_and_whole_also_in_the_middle_of_an_answer() {
     for (max_tokens, in_the_middle) in [(20, false), (2000, true)] {
         let home = Home::new();
         let (worker, events) = home.worker();
-        worker.generate(job(Some("it"), max_tokens));
+        worker.send(Command::Generate(job(Some("it"), max_tokens)));
         if in_the_middle {
             while !matches!(events.recv().unwrap(), Event::Round { .. }) {}
         } else {
@@ -242,7 +242,7 @@ fn leaving_keeps_it_at_once_and_whole_also_in_the_middle_of_an_answer() {
 fn leaving_waits_no_longer_than_it_may_and_leaves_nothing_half_written() {
     let home = Home::new();
     let (worker, events) = home.worker();
-    worker.generate(job(Some("it"), 20));
+    worker.send(Command::Generate(job(Some("it"), 20)));
     rest(&events);
     let began = Instant::now();
     worker.end(Duration::ZERO);
@@ -267,9 +267,9 @@ fn it_goes_with_its_conversation() {
     assert!(home.files().is_empty(), "it is deleted, and stays so");
     // Deleted before it was written.
     let (worker, events) = home.worker();
-    worker.generate(job(Some("it"), 20));
+    worker.send(Command::Generate(job(Some("it"), 20)));
     rest(&events);
-    assert!(worker.discard("it".to_owned()));
+    assert!(worker.send(Command::Discard("it".to_owned())));
     worker.end(LIMIT);
     assert!(home.files().is_empty(), "nothing is saved of it any more");
     // Deleting another conversation does not affect its own.

@@ -10,7 +10,7 @@ use dovetail::draft::Budget;
 use dovetail::settings::{SettingValue, Settings};
 use dovetail::speculate::{SamplerSettings, Shape};
 use dovetail::tui::commands::{self, Action};
-use dovetail::worker::{Backend, Controls, Event, Job, PromptTokens, Setting, Worker};
+use dovetail::worker::{Backend, Command, Controls, Event, Job, PromptTokens, Setting, Worker};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn rounds(events: &[Event]) -> Vec<&Round> {
 fn an_answer_without_a_limit_ends_where_the_context_does() {
     const CONTEXT: usize = 60;
     let (worker, events) = start(|| backend(Box::new(Toy::new(3, 30, CONTEXT)), knowing()));
-    assert!(worker.generate(job(1, "Q", Job::ROOM_LEFT)));
+    assert!(worker.send(Command::Generate(job(1, "Q", Job::ROOM_LEFT))));
     let all = rest(&events);
     let Some(Event::Finished { summary, .. }) = all.last() else { panic!("{all:?}") };
     assert_eq!(summary.finish, Some(Finish::ContextFull));
@@ -65,7 +65,7 @@ fn a_thought_that_the_prompt_opened_is_told_from_the_answer() {
         }),
         ..backend(Box::new(Toy::new(3, 30, 2000)), knowing())
     });
-    assert!(worker.generate(Job { thinking: Some(true), ..job(1, "Q", 20) }));
+    assert!(worker.send(Command::Generate(Job { thinking: Some(true), ..job(1, "Q", 20) })));
     let all = rest(&events);
     let mut thought = String::new();
     for event in &all {
@@ -94,7 +94,7 @@ fn an_answer_that_repeats_itself_is_told_with_commands_that_there_are() {
     // One token is all that this target knows.
     let one = || backend(Box::new(Toy::new(3, 1, 2000)), ToyDrafter::new(Guess::Knowing, 3, 1));
     let (worker, events) = start(move || Backend { names: Arc::new(OneWord), ..one() });
-    worker.generate(job(1, "ZZZ", 300));
+    worker.send(Command::Generate(job(1, "ZZZ", 300)));
     let all = rest(&events);
     let told = all.iter().filter_map(|event| match event {
         Event::Notice(text) if text.contains("repeats itself") => Some(text),
@@ -127,7 +127,12 @@ fn a_prompt_that_does_not_fit_is_told_with_what_it_has_alone() {
     ];
     let begun = [&asked[..], &[said(Role::Assistant, "begun")]].concat();
     for (generation, messages, wanted) in [(1, asked.to_vec(), (28, 12)), (2, begun, (33, 17))] {
-        worker.generate(Job { generation, messages, max_tokens: 5, ..Job::default() });
+        worker.send(Command::Generate(Job {
+            generation,
+            messages,
+            max_tokens: 5,
+            ..Job::default()
+        }));
         let told: Vec<Event> = rest(&events)
             .into_iter()
             .filter(|event| event.generation() == Some(generation))
@@ -147,7 +152,7 @@ fn events_come_in_order_and_the_text_is_plain() {
     );
     assert_eq!(next(&events), Event::Ready(Box::new(ready())));
     assert_eq!(next(&events), Event::Notice("mind the gap".into()));
-    worker.generate(job(1, "hello", 40));
+    worker.send(Command::Generate(job(1, "hello", 40)));
     let answer = rest(&events);
     assert_eq!(answer[0], Event::Prefill { generation: 1, done: 0, total: 5 });
     assert_eq!(answer[1], Event::Prefill { generation: 1, done: 5, total: 5 });
@@ -170,7 +175,7 @@ fn a_continued_answer_is_the_one_that_was_never_cut() {
         let (worker, events) = toy();
         worker.controls().update(|c| c.sampler = sampler);
         while !matches!(next(&events), Event::Notice(_)) {}
-        worker.generate(job(1, "hello", 13));
+        worker.send(Command::Generate(job(1, "hello", 13)));
         let mut all = Said::rest(&events).tokens;
         for generation in 2..4 {
             let mut job = job(generation, "hello", 13);
@@ -178,7 +183,7 @@ fn a_continued_answer_is_the_one_that_was_never_cut() {
             let text = Letters.text(&all);
             let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
             job.messages.push(Message::new(Role::Assistant, text));
-            worker.generate(job);
+            worker.send(Command::Generate(job));
             all.extend(Said::rest(&events).tokens);
         }
         assert_eq!(all, wanted("hello", 39, sampler));
@@ -189,7 +194,7 @@ fn a_continued_answer_is_the_one_that_was_never_cut() {
 fn a_turned_control_acts_from_the_next_round() {
     let (worker, events) = toy();
     worker.controls().update(|c| c.paused = true);
-    worker.generate(job(1, "hello", 60));
+    worker.send(Command::Generate(job(1, "hello", 60)));
     let mut got = Vec::new();
     while !matches!(got.last(), Some(Event::First { .. })) {
         got.push(next(&events));
@@ -219,11 +224,11 @@ fn a_turned_control_acts_from_the_next_round() {
 fn a_new_generation_stops_the_old_answer_wherever_it_is() {
     let (worker, events) = toy();
     worker.controls().update(|c| c.paused = true);
-    worker.generate(job(1, "hello", 60));
+    worker.send(Command::Generate(job(1, "hello", 60)));
     while !matches!(next(&events), Event::First { .. }) {}
     // Stopped while it waits for a step; two more are requested, and the last one counts.
-    worker.generate(job(2, "hello there", 30));
-    worker.generate(job(3, "hello there again", 30));
+    worker.send(Command::Generate(job(2, "hello there", 30)));
+    worker.send(Command::Generate(job(3, "hello there again", 30)));
     worker.controls().update(|c| c.paused = false);
     let finished = |events: &[Event]| match events.last() {
         Some(Event::Finished { generation, summary }) => (*generation, summary.finish),
@@ -252,7 +257,7 @@ fn a_long_prompt_can_be_stopped_between_its_slices() {
         });
         backend(Box::new(target), knowing())
     });
-    worker.generate(job(1, &"x".repeat(1500), 9));
+    worker.send(Command::Generate(job(1, &"x".repeat(1500), 9)));
     read.recv().unwrap();
     worker.controls().update(|c| c.generation = 0);
     drop(read);
@@ -277,10 +282,10 @@ fn a_panic_fails_its_answer_and_the_next_one_is_sound() {
         });
         backend(Box::new(target), knowing())
     });
-    worker.generate(job(1, "hello", 20));
+    worker.send(Command::Generate(job(1, "hello", 20)));
     let Some(Event::Failed { generation: Some(1), error }) = rest(&events).pop() else { panic!() };
     assert!(error.starts_with("internal error: a fault in the kernels"), "{error}");
-    worker.generate(job(2, "hello", 20));
+    worker.send(Command::Generate(job(2, "hello", 20)));
     assert_eq!(Said::rest(&events).tokens, wanted("hello", 20, SamplerSettings::default()));
 }
 
@@ -289,13 +294,13 @@ fn failures_are_told_and_survived() {
     let mut drafter = knowing();
     drafter.failures = vec![4];
     let (worker, events) = start(|| backend(Box::new(Toy::new(3, 30, 100)), drafter));
-    worker.generate(job(1, "what!", 20));
+    worker.send(Command::Generate(job(1, "what!", 20)));
     let Some(Event::Failed { generation: Some(1), error }) = rest(&events).pop() else { panic!() };
     assert_eq!(error, "no !");
-    worker.generate(job(2, &"long".repeat(50), 20));
+    worker.send(Command::Generate(job(2, &"long".repeat(50), 20)));
     let Some(Event::Failed { generation: Some(2), error }) = rest(&events).pop() else { panic!() };
     assert!(error.contains("200 tokens"), "{error}");
-    worker.generate(job(3, "hello", 40));
+    worker.send(Command::Generate(job(3, "hello", 40)));
     let answer = rest(&events);
     let lost = "the draft device failed: out of memory; decoding continues without a draft";
     assert!(answer.contains(&Event::Notice(lost.into())));
@@ -309,7 +314,7 @@ fn models_that_cannot_be_loaded_end_the_thread_with_the_reason() {
         let worker = spawn(controls(), sink, move |_| load()).unwrap();
         let event = next(&events);
         assert_eq!(events.recv(), Err(std::sync::mpsc::RecvError), "the thread goes on");
-        assert!(!worker.generate(job(1, "hello", 5)));
+        assert!(!worker.send(Command::Generate(job(1, "hello", 5))));
         event
     };
     let refused = begin(|| Err("no such file: a.gguf".into()));
@@ -324,7 +329,7 @@ fn models_that_cannot_be_loaded_end_the_thread_with_the_reason() {
 fn a_dropped_worker_ends_even_while_paused_and_so_does_one_nobody_listens_to() {
     let (worker, events) = toy();
     worker.controls().update(|c| c.paused = true);
-    worker.generate(job(1, "hello", 60));
+    worker.send(Command::Generate(job(1, "hello", 60)));
     while !matches!(next(&events), Event::First { .. }) {}
     drop(worker);
     while events.recv_timeout(Duration::from_secs(30)).is_ok() {}
@@ -332,6 +337,6 @@ fn a_dropped_worker_ends_even_while_paused_and_so_does_one_nobody_listens_to() {
 
     let (worker, events) = toy();
     drop(events);
-    worker.generate(job(1, "hello", 60));
+    worker.send(Command::Generate(job(1, "hello", 60)));
     worker.join();
 }

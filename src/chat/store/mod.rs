@@ -201,18 +201,11 @@ impl SessionStore {
 
     /// Whether nothing was ever answered here: no conversation is saved, and no answer was noted.
     pub fn is_untouched(&self) -> bool {
-        !self.answered_mark().exists() && self.files().unwrap_or_default().is_empty()
+        !self.folder.join(Self::ANSWERED).exists() && self.files().unwrap_or_default().is_empty()
     }
 
-    /// Notes that something was answered here.
-    ///
-    /// # Errors
-    /// If no file can be created in the folder.
-    pub fn remember_answer(&self) -> io::Result<()> {
-        private_folder(&self.folder)?;
-        private_file(&self.answered_mark()).map(drop)
-    }
-
+    /// The empty note that something was answered here.
+    pub const ANSWERED: &str = ".answered";
     /// The note with the layout of the screen that was chosen last.
     pub const LAYOUT: &str = ".layout";
     /// The note with the names of the tips that are not needed any more.
@@ -231,10 +224,6 @@ impl SessionStore {
         private_folder(&self.folder)?;
         let path = self.folder.join(note);
         atomic_write(&path, Access::Private, |file| file.write_all(text.as_bytes()))
-    }
-
-    fn answered_mark(&self) -> PathBuf {
-        self.folder.join(".answered")
     }
 
     /// Removes the temporary files of programs that were killed while writing.

@@ -78,8 +78,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = SessionStore::at(folder.path());
         store.keep_unsent(None, Some("a secret")).unwrap();
-        store.remember_answer().unwrap();
-        for path in [store.unsent_file(), store.answered_mark()] {
+        store.remember(SessionStore::ANSWERED, "").unwrap();
+        for path in [store.unsent_file(), store.folder().join(SessionStore::ANSWERED)] {
             let mode = fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", path.display());
         }

@@ -1,7 +1,7 @@
 //! Answers from the question to the end: asked for, stopped, given again. Must never do IO.
 
 use super::{AnswerOutcome, conversation};
-use crate::chat::{Given, Role};
+use crate::chat::{Given, Role, SessionStore};
 use crate::tui::actions::Action;
 use crate::tui::controls::FirstAnswer;
 use crate::tui::event::Effect;
@@ -52,7 +52,7 @@ fn begin_first_answer(state: &mut ScreenState) {
     } else {
         state.controls.first_answer = FirstAnswer::Past;
     }
-    state.emit(Effect::Answered);
+    state.emit(Effect::Remember(SessionStore::ANSWERED, String::new()));
 }
 
 /// The first answer continues at full speed, or has ended; `true` if it was under way.
@@ -121,8 +121,7 @@ pub(crate) fn force(state: &mut ScreenState, number: usize) {
     if token == here.token {
         return state.refuse("The answer has this token there already");
     }
-    let target = state.models.ready.as_ref().map(|ready| ready.target.as_str());
-    if target != Some(said.minds.target.as_str()) {
+    if state.models.target() != said.minds.target {
         return state.refuse("Another model wrote this answer");
     }
     if !said.minds.is_whole() {

@@ -105,19 +105,15 @@ impl EffectRunner {
 
     /// Sends a command to the worker; `false` if it has ended. An answer gets the name of the
     /// conversation it belongs to; `target` answers in a new one.
-    pub fn send(&mut self, target: &str, command: Command) -> bool {
-        match command {
-            Command::Generate(mut job) => {
-                // It has its name from the first question on.
-                let open = || OpenSession::new(target);
-                let saved = self.store.is_some();
-                let session = saved.then(|| self.session.get_or_insert_with(open));
-                job.conversation = session.map(|session| session.name().to_string());
-                self.worker.generate(job)
-            }
-            Command::Load(job) => self.worker.load(job),
-            Command::Discard(conversation) => self.worker.discard(conversation),
+    pub fn send(&mut self, target: &str, mut command: Command) -> bool {
+        if let Command::Generate(job) = &mut command
+            && self.store.is_some()
+        {
+            // It has its name from the first question on.
+            let session = self.session.get_or_insert_with(|| OpenSession::new(target));
+            job.conversation = Some(session.name().to_string());
         }
+        self.worker.send(command)
     }
 
     /// Saves the conversation and says where; `None` if there is nothing to save or nowhere.
@@ -179,14 +175,6 @@ impl EffectRunner {
         let title = open.map(|open| open.title.clone()).filter(|title| !title.is_empty());
         let models = open.and_then(|open| open.models.clone());
         Left { title, models, lost, ..self.left.clone() }
-    }
-
-    /// Remembers that the program has answered here.
-    pub fn answered(&self) {
-        let Some(store) = &self.store else { return };
-        if let Err(error) = store.remember_answer() {
-            tracing::warn!("the next first answer is played slowly again: {error}");
-        }
     }
 
     /// Keeps a text for the next start.
@@ -267,7 +255,7 @@ impl EffectRunner {
         if let Some(folder) = &self.snapshots {
             discard_snapshots(folder, &id);
         }
-        self.worker.discard(id.clone());
+        self.worker.send(Command::Discard(id.clone()));
         Ok(id)
     }
 

@@ -262,7 +262,6 @@ impl App {
                 return Ok(result.map(|result| ScreenEvent::Saved { asked, result }));
             }
             Effect::KeepUnsent(text) => runner.keep_unsent(text),
-            Effect::Answered => runner.answered(),
             Effect::Remember(note, text) => runner.remember(note, &text),
             Effect::Forget => runner.forget(),
             Effect::Branch { messages } => runner.branch(messages),

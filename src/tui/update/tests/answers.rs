@@ -1,6 +1,7 @@
 //! Answers: asked for, stopped, failed, given again.
 
 use super::*;
+use crate::chat::SessionStore;
 
 #[test]
 fn controls_are_applied_before_a_question_is_sent() {
@@ -162,7 +163,10 @@ fn the_very_first_answer_is_slow_until_a_key() {
     for (key, typed) in [("x", "x"), ("<f2>", ""), (" ", ""), ("<esc>", ""), ("<enter>", "")] {
         for begun in ["", "next"] {
             let (mut state, effects) = first_answer();
-            assert!(effects.contains(&Effect::Answered), "it is never slow again");
+            assert!(
+                effects.contains(&Effect::Remember(SessionStore::ANSWERED, String::new())),
+                "it is never slow again"
+            );
             assert_eq!(state.controls.worker.pace, FirstAnswer::PACE);
             state.input.set(begun);
             let effects = type_keys(&mut state, key);
