@@ -26,23 +26,17 @@ const SCRIPT: &str = include_str!("../../assets/page/page.js");
 /// A message of the page.
 #[derive(Clone, Debug)]
 pub struct PageMessage<'a> {
-    /// The speaker.
-    pub role: Role,
-    /// The text.
-    pub text: &'a str,
-    /// What was thought before it.
-    pub thought: Option<&'a str>,
-    /// The tokens of an answer; `None` if they are not known.
-    pub minds: Option<&'a BothMinds>,
+    /// Who said what.
+    pub message: Message,
+    /// The tokens of an answer, as far as they are known.
+    pub minds: BothMinds,
     /// The rounds that wrote the last of its tokens; none if they are not kept.
     pub rounds: Vec<&'a Round>,
 }
 
-impl<'a> From<&'a Message> for PageMessage<'a> {
-    fn from(message: &'a Message) -> Self {
-        let Message { role, content, thought } = message;
-        let thought = thought.as_deref();
-        Self { role: *role, text: content, thought, minds: None, rounds: Vec::new() }
+impl From<Message> for PageMessage<'_> {
+    fn from(message: Message) -> Self {
+        Self { message, minds: BothMinds::default(), rounds: Vec::new() }
     }
 }
 
@@ -54,12 +48,13 @@ pub fn is_page(name: &str) -> bool {
 
 /// The page.
 pub fn page(messages: &[PageMessage<'_>]) -> String {
-    let asked = messages.iter().find(|message| message.role == Role::User);
-    let title = asked.and_then(|asked| asked.text.lines().find(|line| !line.trim().is_empty()));
+    let mut asked = messages.iter().filter(|said| said.message.role == Role::User);
+    let asked = asked.next().map_or("", |said| &said.message.content);
+    let title = asked.lines().find(|line| !line.trim().is_empty());
     let data = json!({
         "title": printable(title.unwrap_or("A conversation")),
         "about": format!("exported {} by Dovetail {}", today(), env!("CARGO_PKG_VERSION")),
-        "messages": messages.iter().map(message).collect::<Vec<_>>(),
+        "messages": messages.iter().map(said).collect::<Vec<_>>(),
     });
     // A browser hashes what it has read, and it reads the lines of Windows as any others.
     let [page, style, script] = [PAGE, STYLE, SCRIPT].map(|text| text.replace('\r', ""));
@@ -90,23 +85,22 @@ fn short(figure: f64) -> f64 {
     (figure * 1e4).round() / 1e4
 }
 
-fn message(message: &PageMessage<'_>) -> Value {
-    let empty = BothMinds::default();
-    let minds = message.minds.unwrap_or(&empty);
+fn said(said: &PageMessage<'_>) -> Value {
+    let PageMessage { message, minds, rounds } = said;
     // The rounds wrote the last tokens.
-    let written: usize = message.rounds.iter().map(|round| round.committed.len()).sum();
+    let written: usize = rounds.iter().map(|round| round.committed.len()).sum();
     let mut next = minds.tokens.len().saturating_sub(written);
-    let rounds = message.rounds.iter().map(|said| {
+    let rounds = rounds.iter().map(|done| {
         let first = next;
-        next += said.committed.len();
-        round(said, first)
+        next += done.committed.len();
+        round(done, first)
     });
     let rounds: Vec<Value> = rounds.collect();
     json!({
         "role": message.role,
         "target": minds.target,
-        "thought": message.thought.map(printable),
-        "words": words(message.text, minds),
+        "thought": message.thought.as_deref().map(printable),
+        "words": words(&message.content, minds),
         "rounds": rounds,
     })
 }

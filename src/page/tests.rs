@@ -17,7 +17,7 @@ fn shown(message: PageMessage<'_>) -> (String, Value) {
 #[test]
 fn hostile_text_stays_in_the_data_and_its_control_characters_are_visible() {
     let said = Message { thought: Some(HOSTILE.to_owned()), ..Message::new(Role::User, HOSTILE) };
-    let (page, data) = shown(PageMessage::from(&said));
+    let (page, data) = shown(said.into());
     assert_eq!(page.matches("</script>").count(), 2, "that of the data and that of the script");
     assert!(!page.contains("<img") && !page.contains('\u{2028}') && !page.contains('\u{1b}'));
     let message = &data["messages"][0];
@@ -83,9 +83,8 @@ fn all_of_a_text_is_shown_whatever_is_known_of_its_tokens() {
     ] {
         let mut minds = BothMinds::default();
         minds.push(&tokens, None, before, false);
-        let minds = Some(&minds);
-        let role = Role::Assistant;
-        let (_, data) = shown(PageMessage { role, text, thought: None, minds, rounds: Vec::new() });
+        let message = Message::new(Role::Assistant, text);
+        let (_, data) = shown(PageMessage { message, minds, rounds: Vec::new() });
         let found = data["messages"][0]["words"].as_array().unwrap();
         let found =
             found.iter().map(|word| (word["text"].as_str().unwrap(), word["origin"].as_str()));

@@ -303,7 +303,8 @@ impl Chat {
         }
     }
 
-    fn system_turn(&self) -> impl Iterator<Item = SavedTurn> {
+    /// The system prompt as a message.
+    pub(crate) fn system_turn(&self) -> impl Iterator<Item = SavedTurn> {
         self.system.iter().map(|system| SavedTurn::whole(Message::new(Role::System, system)))
     }
 

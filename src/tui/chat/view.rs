@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{SeenRows, Turn, TurnPart, footer, welcome};
 use crate::chat::Role;
-use crate::decode::Origin;
+use crate::decode::{Origin, PrefillProgress};
 use crate::tui::actions::Action;
 use crate::tui::display::Focus;
 use crate::tui::draw::{
@@ -15,7 +15,6 @@ use crate::tui::draw::{
     role_style, stressed,
 };
 use crate::tui::markdown::{Link, SpanRole, StyledSpan, TextRow, text_of};
-use crate::tui::meters::Prefill;
 use crate::tui::models::Phase;
 use crate::tui::state::ScreenState;
 
@@ -415,7 +414,7 @@ fn waiting(state: &ScreenState) -> String {
         return "summarising the oldest exchanges to make room".to_string();
     }
     match state.meters.answer.prefill {
-        Some(Prefill { done, total }) if total > 0 => {
+        Some(PrefillProgress { done, total }) if total > 0 => {
             let bar = figures::bar(done as f64 / total as f64, 12);
             format!("reading the prompt {bar} {done} of {total} tokens")
         }

@@ -2,6 +2,7 @@
 //! gives full speed; no later answer is slowed. Must never know keys.
 
 use crate::decode::Round;
+use crate::tui::draw::figures::many;
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,10 +39,7 @@ impl FirstAnswer {
 pub fn caption(round: &Round) -> String {
     let guessed = round.tree.len() - 1;
     let right = round.accepted.len();
-    let tokens = match round.committed.len() {
-        1 => "1 token".to_string(),
-        tokens => format!("{tokens} tokens"),
-    };
+    let tokens = many(round.committed.len(), "token");
     match guessed {
         0 => format!("nothing guessed → {tokens} at once"),
         _ => format!("{guessed} guessed, {right} right → {tokens} at once"),

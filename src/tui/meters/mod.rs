@@ -9,7 +9,7 @@ pub(crate) mod view;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::decode::{Round, Summary};
+use crate::decode::{PrefillProgress, Round, Summary};
 use crate::hardware::Usage;
 
 use clock::ClockSeen;
@@ -32,15 +32,6 @@ pub struct Meters {
     pub clock: ClockSeen,
 }
 
-/// How far the prompt has been read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefill {
-    /// Tokens done.
-    pub done: usize,
-    /// Tokens of the prompt.
-    pub total: usize,
-}
-
 /// Figures of one answer.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerMeters {
@@ -49,7 +40,7 @@ pub struct AnswerMeters {
     /// From the question to the first token.
     pub first_token: Option<Duration>,
     /// How far the prompt has been read, before the first token.
-    pub prefill: Option<Prefill>,
+    pub prefill: Option<PrefillProgress>,
     /// Tokens that a prompt which did not fit has without the messages before the last one.
     pub alone: Option<usize>,
     /// Totals so far.

@@ -1,11 +1,11 @@
 //! Events of the worker. Those of an answer that was stopped are dropped. Must never do IO.
 
-use crate::decode::Summary;
+use crate::decode::{PrefillProgress, Summary};
 use crate::tui::actions::Action;
 use crate::tui::chat::AnswerOutcome;
 use crate::tui::chat::answer::{end_first_answer, return_queued, save, send_queued, take_back};
 use crate::tui::chat::full;
-use crate::tui::meters::{Prefill, Speedup};
+use crate::tui::meters::Speedup;
 use crate::tui::models::{Phase, update as models};
 use crate::tui::overlays::Overlay;
 use crate::tui::race::update as race;
@@ -18,15 +18,7 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
     if event.generation().is_some_and(late) {
         return;
     }
-    let of_answer = matches!(
-        event,
-        Event::Prefill { .. }
-            | Event::TooLong { .. }
-            | Event::Verifying { .. }
-            | Event::First { .. }
-            | Event::Round { .. }
-            | Event::Finished { .. }
-    );
+    let of_answer = event.generation().is_some() && !matches!(event, Event::Failed { .. });
     if of_answer && state.racing() {
         return race::event(state, event);
     }
@@ -54,10 +46,10 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
         }
         Event::Verifying { generation, round } => state.tree.pending = Some((generation, round)),
         Event::Prefill { done, total, .. } => {
-            state.meters.answer.prefill = Some(Prefill { done, total })
+            state.meters.answer.prefill = Some(PrefillProgress { done, total })
         }
         Event::TooLong { total, alone, .. } => {
-            state.meters.answer.prefill = Some(Prefill { done: 0, total });
+            state.meters.answer.prefill = Some(PrefillProgress { done: 0, total });
             state.meters.answer.alone = alone;
         }
         Event::First { token, summary, .. } => {
@@ -66,7 +58,7 @@ pub(super) fn event(state: &mut ScreenState, event: Event) {
             state.chat.answered_by = state.models.in_use();
             state.meters.answer.first(state.now, summary);
             let of = state.generation();
-            let target = state.models.ready.as_ref().map_or("", |ready| &ready.target);
+            let target = state.models.target();
             state.chat.begin(token, of, target);
         }
         Event::Round { round, .. } => {
