@@ -3,13 +3,13 @@
 
 mod first_answer;
 pub(crate) mod strategies;
-pub(crate) mod update;
 pub(crate) mod view;
 
 use crate::draft::{Budget, Depths};
-use crate::plan::{BLOCKS, DEPTH, GAMMA, Limits, PACE, WIDTH};
+use crate::plan::{BLOCKS, DEPTH, GAMMA, Limits, PACE, TreeOverrides, WIDTH};
 use crate::speculate::SamplerSettings;
 use crate::tui::actions::Dial;
+use crate::tui::state::ScreenState;
 use crate::worker::{Controls, Ready, Setting};
 
 pub use first_answer::{FirstAnswer, caption};
@@ -68,32 +68,34 @@ const STEP: f32 = 0.1;
 /// Steps of the pace dial, milliseconds per round; `/pace` takes all between.
 const PACES: [usize; 8] = [0, 50, 100, 200, 500, 1000, 2000, 5000];
 
-/// What the value and the range of a dial depend on.
-pub struct DialRanges<'a> {
-    /// What was loaded; `None` before.
-    pub ready: Option<&'a Ready>,
-    /// Budget of the latest round: the present automatic values.
-    pub latest: Option<&'a Budget>,
-}
-
 /// A dial of the tree: what is chosen, the present automatic value, and its limits.
-struct TreeDial<'a> {
-    choice: &'a mut Setting,
+struct TreeDial {
+    choice: Setting,
     auto: Option<usize>,
     limits: Limits,
     /// Whether there is no choice: the head runs with all of its blocks, or there is none.
     given: bool,
 }
 
-impl DialRanges<'_> {
+/// What is chosen for a dial of the tree; `None` for the others.
+fn choice(tree: &mut TreeOverrides, dial: Dial) -> Option<&mut Setting> {
+    match dial {
+        Dial::Gamma => Some(&mut tree.gamma),
+        Dial::Blocks => Some(&mut tree.blocks),
+        Dial::Width => Some(&mut tree.width),
+        Dial::Depth => Some(&mut tree.depth),
+        Dial::Temperature | Dial::Strategy | Dial::Pace => None,
+    }
+}
+
+impl ScreenState {
     /// A dial as it is shown.
-    pub fn view(&self, dial: Dial, controls: &Controls) -> DialView {
-        let mut copy = controls.clone();
-        let Some(TreeDial { choice, auto, limits, given }) = self.of_tree(dial, &mut copy) else {
-            return self.view_other(dial, controls);
+    pub fn dial(&self, dial: Dial) -> DialView {
+        let Some(TreeDial { choice, auto, limits, given }) = self.tree_dial(dial) else {
+            return self.other_dial(dial);
         };
         let fixed = choice.is_fixed() && !given;
-        let value = match (*choice, auto) {
+        let value = match (choice, auto) {
             (Setting::Fixed(value), _) => value.clamp(limits.least, limits.most).to_string(),
             // No limit: a tree of the context is as deep as its phrase.
             (Setting::Auto, Some(0)) if dial == Dial::Depth => "any".to_string(),
@@ -113,10 +115,11 @@ impl DialRanges<'_> {
     }
 
     /// A dial without automatic control.
-    fn view_other(&self, dial: Dial, controls: &Controls) -> DialView {
+    fn other_dial(&self, dial: Dial) -> DialView {
+        let controls = &self.controls.worker;
         match dial {
             Dial::Strategy => {
-                let name = strategies::in_force(self.ready, controls);
+                let name = self.strategy();
                 let fixed = controls.strategy.is_some();
                 let value = if name.is_empty() { "–" } else { name }.to_string();
                 DialView { value, state: "", fixed, range: String::new() }
@@ -142,72 +145,88 @@ impl DialRanges<'_> {
     ///
     /// # Errors
     /// Why it cannot be changed.
-    pub fn adjust(&self, dial: Dial, steps: i64, controls: &mut Controls) -> Result<(), String> {
-        let limit = strategies::status(self.ready, controls).and_then(|s| s.limit.clone());
-        if let Some(TreeDial { choice, auto, limits, given }) = self.of_tree(dial, controls) {
-            if given && self.ready.is_some() {
-                return Err(no_choice(auto));
+    pub(crate) fn turn(&mut self, dial: Dial, steps: i8) -> Result<(), String> {
+        if let Some(known) = self.tree_dial(dial) {
+            let to = self.turned(dial, &known, steps)?;
+            if let Some(choice) = choice(&mut self.controls.worker.tree, dial) {
+                *choice = Setting::Fixed(to);
             }
-            let at = choice.or(auto.unwrap_or(limits.least));
-            let to = at as i64 + steps;
-            if dial == Dial::Blocks
-                && at >= limits.most
-                && to > limits.most as i64
-                && let Some(limit) = limit
-            {
-                return Err(format!("M goes up to {} here: {limit}", limits.most));
+            return Ok(());
+        }
+        let controls = &mut self.controls.worker;
+        match dial {
+            Dial::Strategy => self.step_strategy(steps)?,
+            Dial::Pace => {
+                let at = PACES.partition_point(|&pace| pace < controls.pace) as i64;
+                let to = (at + i64::from(steps)).clamp(0, PACES.len() as i64 - 1);
+                controls.pace = PACES[to as usize];
             }
-            let to = to.clamp(limits.least as i64, limits.most as i64) as usize;
-            *choice = Setting::Fixed(to);
-        } else if dial == Dial::Strategy {
-            strategies::step(self.ready, controls, steps)?;
-        } else if dial == Dial::Pace {
-            let at = PACES.partition_point(|&pace| pace < controls.pace) as i64;
-            controls.pace = PACES[(at + steps).clamp(0, PACES.len() as i64 - 1) as usize];
-        } else {
-            let turned = (controls.sampler.temperature / STEP).round() + steps as f32;
-            controls.sampler.temperature = (turned * STEP).clamp(0.0, HOTTEST);
+            _ => {
+                let turned = (controls.sampler.temperature / STEP).round() + f32::from(steps);
+                controls.sampler.temperature = (turned * STEP).clamp(0.0, HOTTEST);
+            }
         }
         Ok(())
     }
 
-    fn of_tree<'c>(&self, dial: Dial, controls: &'c mut Controls) -> Option<TreeDial<'c>> {
+    /// The value of a dial of the tree after `steps`.
+    ///
+    /// # Errors
+    /// Why it cannot be changed.
+    fn turned(&self, dial: Dial, known: &TreeDial, steps: i8) -> Result<usize, String> {
+        let &TreeDial { choice, auto, limits: Limits { least, most, .. }, given } = known;
+        if given && self.models.ready.is_some() {
+            return Err(no_choice(auto));
+        }
+        let at = choice.or(auto.unwrap_or(least));
+        let to = at as i64 + i64::from(steps);
+        if dial == Dial::Blocks
+            && at >= most
+            && to > most as i64
+            && let Some(limit) = self.strategy_status().and_then(|status| status.limit.as_ref())
+        {
+            return Err(format!("M goes up to {most} here: {limit}"));
+        }
+        Ok(to.clamp(least as i64, most as i64) as usize)
+    }
+
+    fn tree_dial(&self, dial: Dial) -> Option<TreeDial> {
+        let ready = self.models.ready.as_deref();
+        let latest = self.tree.latest().map(|round| &round.budget);
         // Which M the strategy in force can run with.
-        let status = strategies::status(self.ready, controls);
-        let depths = status.map(|status| status.depths).or(self.ready.map(|ready| ready.depths));
-        let tree = &mut controls.tree;
+        let status = self.strategy_status();
+        let depths = status.map(|status| status.depths).or(ready.map(|ready| ready.depths));
         let now = |spent: fn(&Budget) -> usize, start: fn(&Ready) -> usize| {
-            self.latest.map(spent).or(self.ready.map(start))
+            latest.map(spent).or(ready.map(start))
         };
-        let (choice, auto, limits) = match dial {
-            Dial::Gamma => (&mut tree.gamma, now(|b| b.shape.gamma, |r| r.gamma), GAMMA),
-            Dial::Width => (&mut tree.width, now(|b| b.shape.width, |r| r.width), WIDTH),
-            Dial::Depth => (&mut tree.depth, now(|b| b.shape.depth, |r| r.depth), DEPTH),
-            Dial::Blocks => match depths {
-                Some(Depths::Fixed(blocks)) => (&mut tree.blocks, Some(blocks), BLOCKS),
+        let (auto, limits) = match dial {
+            Dial::Gamma => (now(|b| b.shape.gamma, |r| r.gamma), GAMMA),
+            Dial::Width => (now(|b| b.shape.width, |r| r.width), WIDTH),
+            Dial::Depth => (now(|b| b.shape.depth, |r| r.depth), DEPTH),
+            _ => match depths {
+                Some(Depths::Fixed(blocks)) => (Some(blocks), BLOCKS),
                 Some(Depths::Elastic(most)) => {
                     let limits = Limits { most: most.max(BLOCKS.least), ..BLOCKS };
-                    (&mut tree.blocks, now(|b| b.blocks, |r| r.blocks), limits)
+                    (now(|b| b.blocks, |r| r.blocks), limits)
                 }
-                None => (&mut tree.blocks, None, BLOCKS),
+                None => (None, BLOCKS),
             },
-            Dial::Temperature | Dial::Strategy | Dial::Pace => return None,
         };
+        let mut tree = self.controls.worker.tree;
+        let choice = *choice(&mut tree, dial)?;
         let given = dial == Dial::Blocks && matches!(depths, Some(Depths::Fixed(_)));
         Some(TreeDial { choice, auto, limits, given })
     }
-}
 
-/// Returns a dial to automatic; the temperature to greedy.
-pub fn release(dial: Dial, controls: &mut Controls) {
-    match dial {
-        Dial::Strategy => controls.strategy = None,
-        Dial::Gamma => controls.tree.gamma = Setting::Auto,
-        Dial::Blocks => controls.tree.blocks = Setting::Auto,
-        Dial::Width => controls.tree.width = Setting::Auto,
-        Dial::Depth => controls.tree.depth = Setting::Auto,
-        Dial::Temperature => controls.sampler.temperature = 0.0,
-        Dial::Pace => controls.pace = 0,
+    /// Returns a dial to automatic; the temperature to greedy.
+    pub(crate) fn release(&mut self, dial: Dial) {
+        let controls = &mut self.controls.worker;
+        match (dial, choice(&mut controls.tree, dial)) {
+            (_, Some(choice)) => *choice = Setting::Auto,
+            (Dial::Strategy, None) => controls.strategy = None,
+            (Dial::Pace, None) => controls.pace = 0,
+            (_, None) => controls.sampler.temperature = 0.0,
+        }
     }
 }
 
@@ -225,41 +244,43 @@ fn no_choice(blocks: Option<usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tui::tests::{controls, ready};
+    use crate::tui::tests::{loaded, ready};
+
+    fn with(ready: Ready) -> ScreenState {
+        let mut state = loaded(80, 24);
+        state.models.ready = Some(Box::new(ready));
+        state
+    }
 
     #[test]
     fn a_dial_is_fixed_starting_from_its_automatic_value() {
-        let ready = ready();
-        let dials = DialRanges { ready: Some(&ready), latest: None };
-        let mut controls = controls();
-        assert_eq!(dials.view(Dial::Gamma, &controls).state, "auto");
-        dials.adjust(Dial::Gamma, 1, &mut controls).unwrap();
-        assert_eq!(controls.tree.gamma, Setting::Fixed(ready.gamma + 1));
-        dials.adjust(Dial::Gamma, 500, &mut controls).unwrap();
-        assert_eq!(controls.tree.gamma, Setting::Fixed(GAMMA.most));
-        dials.adjust(Dial::Temperature, 7, &mut controls).unwrap();
-        assert_eq!(dials.view(Dial::Temperature, &controls).value, "0.70");
-        release(Dial::Gamma, &mut controls);
-        assert_eq!(controls.tree.gamma, Setting::Auto);
-        let ready = Ready { depth: 0, ..ready };
-        let dials = DialRanges { ready: Some(&ready), latest: None };
-        assert_eq!(
-            dials.view(Dial::Depth, &controls).value,
-            "any",
-            "without a limit it is not zero"
-        );
+        let mut state = with(ready());
+        assert_eq!(state.dial(Dial::Gamma).state, "auto");
+        state.turn(Dial::Gamma, 1).unwrap();
+        assert_eq!(state.controls.worker.tree.gamma, Setting::Fixed(ready().gamma + 1));
+        for _ in 0..9 {
+            state.turn(Dial::Gamma, 100).unwrap();
+        }
+        assert_eq!(state.controls.worker.tree.gamma, Setting::Fixed(GAMMA.most));
+        state.turn(Dial::Temperature, 7).unwrap();
+        assert_eq!(state.dial(Dial::Temperature).value, "0.70");
+        state.release(Dial::Gamma);
+        assert_eq!(state.controls.worker.tree.gamma, Setting::Auto);
+        let state = with(Ready { depth: 0, ..ready() });
+        assert_eq!(state.dial(Dial::Depth).value, "any", "without a limit it is not zero");
     }
 
     #[test]
     fn slow_motion_goes_by_steps_from_any_value() {
-        let dials = DialRanges { ready: None, latest: None };
-        let mut controls = Controls { pace: 120, ..controls() };
-        dials.adjust(Dial::Pace, 1, &mut controls).unwrap();
-        assert_eq!(controls.pace, 500);
-        dials.adjust(Dial::Pace, -1, &mut controls).unwrap();
-        assert_eq!(controls.pace, 200);
-        release(Dial::Pace, &mut controls);
-        assert_eq!(dials.view(Dial::Pace, &controls).value, "off");
+        let mut state = loaded(80, 24);
+        state.models.ready = None;
+        state.controls.worker.pace = 120;
+        state.turn(Dial::Pace, 1).unwrap();
+        assert_eq!(state.controls.worker.pace, 500);
+        state.turn(Dial::Pace, -1).unwrap();
+        assert_eq!(state.controls.worker.pace, 200);
+        state.release(Dial::Pace);
+        assert_eq!(state.dial(Dial::Pace).value, "off");
     }
 
     #[test]
@@ -270,34 +291,31 @@ mod tests {
             status.depths = Depths::Elastic(2);
             status.limit = Some("a card has room for 2 of the head's 4 blocks".to_string());
         }
-        let dials = DialRanges { ready: Some(&ready), latest: None };
-        let mut controls = controls();
-        assert_eq!(dials.view(Dial::Blocks, &controls).range, "1–2");
-        dials.adjust(Dial::Blocks, 1, &mut controls).unwrap();
-        assert_eq!(controls.tree.blocks, Setting::Fixed(2));
-        let why = dials.adjust(Dial::Blocks, 1, &mut controls).unwrap_err();
+        let mut state = with(ready);
+        assert_eq!(state.dial(Dial::Blocks).range, "1–2");
+        state.turn(Dial::Blocks, 1).unwrap();
+        assert_eq!(state.controls.worker.tree.blocks, Setting::Fixed(2));
+        let why = state.turn(Dial::Blocks, 1).unwrap_err();
         assert_eq!(why, "M goes up to 2 here: a card has room for 2 of the head's 4 blocks");
-        dials.adjust(Dial::Blocks, -1, &mut controls).unwrap();
-        assert_eq!(controls.tree.blocks, Setting::Fixed(1));
+        state.turn(Dial::Blocks, -1).unwrap();
+        assert_eq!(state.controls.worker.tree.blocks, Setting::Fixed(1));
         // A typed value exceeds the number of blocks.
-        controls.tree.blocks = Setting::Fixed(4);
-        assert!(dials.adjust(Dial::Blocks, 0, &mut controls).is_err());
+        state.controls.worker.tree.blocks = Setting::Fixed(4);
+        assert!(state.turn(Dial::Blocks, 0).is_err());
     }
 
     #[test]
     fn a_draft_without_a_choice_of_blocks_says_so() {
-        let mut ready = ready();
-        let mut controls = controls();
-        strategies::choose(Some(&ready), &mut controls, "pld").unwrap();
-        let dials = DialRanges { ready: Some(&ready), latest: None };
-        let why = dials.adjust(Dial::Blocks, 1, &mut controls).unwrap_err();
+        let mut state = with(ready());
+        state.choose_strategy("pld").unwrap();
+        let why = state.turn(Dial::Blocks, 1).unwrap_err();
         assert!(why.contains("No draft head is in use"), "{why}");
-        assert_eq!(dials.view(Dial::Strategy, &controls).value, "pld");
+        assert_eq!(state.dial(Dial::Strategy).value, "pld");
+        let ready = state.models.ready.as_mut().unwrap();
         ready.depths = Depths::Fixed(3);
         ready.strategies.clear();
-        let dials = DialRanges { ready: Some(&ready), latest: None };
-        assert!(dials.adjust(Dial::Blocks, 1, &mut controls).unwrap_err().contains("all of its 3"));
-        let view = dials.view(Dial::Blocks, &controls);
+        assert!(state.turn(Dial::Blocks, 1).unwrap_err().contains("all of its 3"));
+        let view = state.dial(Dial::Blocks);
         assert_eq!((view.value.as_str(), view.state), ("3", "all"));
     }
 }

@@ -43,11 +43,10 @@ fn folded(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {
         false => Line::styled("plain ", styles.warning),
     };
     let room = usize::from(width).saturating_sub(right.width() + 1);
-    let dials = state.dials();
     let named_by = |name: fn(Dial) -> &'static str| {
         let mut line = Line::default();
         for dial in Dial::FIGURES {
-            let view = dials.view(dial, &state.controls.worker);
+            let view = state.dial(dial);
             line.push_span(Span::styled(format!(" {} ", name(dial)), styles.dim));
             line.push_span(Span::styled(view.value, styles.strong));
             if view.fixed && dial != Dial::Temperature {
@@ -69,8 +68,7 @@ fn row<'a>(
     width: u16,
     styles: &Styles,
 ) -> Line<'a> {
-    let ranges = state.dials();
-    let mut view = ranges.view(dial, &state.controls.worker);
+    let mut view = state.dial(dial);
     if state.models.replay && dial == Dial::Temperature {
         // It cannot be turned, so it has no range either.
         (view.state, view.fixed, view.range) = ("recorded", false, String::new());

@@ -93,9 +93,8 @@ fn misses(state: &ScreenState) -> Vec<String> {
 }
 
 fn controls(state: &ScreenState) -> Vec<(&'static str, String)> {
-    let context = state.dials();
     let dials = Dial::FIGURES.map(|dial| {
-        let view = context.view(dial, &state.controls.worker);
+        let view = state.dial(dial);
         format!("{} {} {}", dial.row().sign, view.value, view.state)
     });
     let settings = Settings { sampler: state.controls.worker.sampler, ..Settings::default() };

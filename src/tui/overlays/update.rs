@@ -4,7 +4,6 @@ use super::{Overlay, sessions};
 use crate::tui::chat::answer::{save, stop};
 use crate::tui::chat::full;
 use crate::tui::chat::{CHOICES, conversation};
-use crate::tui::controls::update::choose;
 use crate::tui::event::Effect;
 use crate::tui::markdown::Document;
 use crate::tui::models::update as models;
@@ -66,7 +65,7 @@ pub(crate) fn overlay_take(state: &mut ScreenState) {
         Some(Overlay::Race) => race::again(state),
         Some(Overlay::Strategies { selected }) => {
             let name = state.listed_strategies().get(selected).map(|row| row.status.name.clone());
-            if let Some(Err(why)) = name.map(|name| choose(state, &name)) {
+            if let Some(Err(why)) = name.map(|name| state.choose_strategy(&name)) {
                 state.complain(why);
             }
         }

@@ -13,8 +13,6 @@ use crate::tui::chat::answer::{
 };
 use crate::tui::chat::{Chat, Find, conversation, full};
 use crate::tui::commands;
-use crate::tui::controls::release;
-use crate::tui::controls::update::adjust;
 use crate::tui::display::{Focus, Marks};
 use crate::tui::effects::presets::Preset;
 use crate::tui::event::Effect;
@@ -175,20 +173,24 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
         Action::Page(down) => state.chat.page(down),
         Action::Top => state.chat.go_to(0),
         Action::Follow => state.chat.follow(),
-        Action::Adjust(dial, steps) => {
-            if adjust(state, dial, steps) && !state.shows(Focus::Controls) {
-                setting::say_dial(state, dial);
+        Action::Adjust(dial, steps) => match state.turn(dial, steps) {
+            Ok(()) => {
+                state.apply();
+                if !state.shows(Focus::Controls) {
+                    setting::say_dial(state, dial);
+                }
             }
-        }
+            Err(why) => state.refuse(why),
+        },
         Action::PanelRow(by) => match state.display.focus {
             Focus::Controls => state.controls.select(i64::from(by)),
             _ => state.tree.scroll(i64::from(by)),
         },
         Action::AdjustHere(steps) => {
-            adjust(state, state.controls.selected(), steps);
+            act(state, Action::Adjust(state.controls.selected(), steps), "")?;
         }
         Action::ReleaseHere => {
-            release(state.controls.selected(), &mut state.controls.worker);
+            state.release(state.controls.selected());
             state.apply();
         }
         Action::Look(by) => {

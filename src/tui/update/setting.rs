@@ -5,7 +5,6 @@ use crate::chat::SessionStore;
 use crate::settings::{Problem, SettingKey, SettingValue, Settings};
 use crate::tui::actions::{Dial, ModelPart};
 use crate::tui::chat::answer::STILL_LOADING;
-use crate::tui::controls::update::choose;
 use crate::tui::display::Focus;
 use crate::tui::event::Effect;
 use crate::tui::input::ViMode;
@@ -66,7 +65,7 @@ pub(super) fn run(state: &mut ScreenState, key: &str, argument: &str) -> Result<
         "target" => models::open(state, ModelPart::Target, argument),
         "draft" => models::open(state, ModelPart::Draft, argument),
         "strategy" if argument.is_empty() => list_strategies(state),
-        "strategy" => choose(state, argument)?,
+        "strategy" => state.choose_strategy(argument)?,
         "system" => system(state, argument),
         "thinking" => think(state, argument)?,
         _ => value_of(state, row, command, argument)?,
@@ -88,7 +87,10 @@ fn value_of(
     let name = name(dial.map_or(&command[1..], |dial| dial.row().name));
     if argument.is_empty() {
         if dial == Some(Dial::Blocks) {
-            state.dials().adjust(Dial::Blocks, 0, &mut state.controls.worker.clone())?;
+            // A head without a choice says so.
+            let tree = state.controls.worker.tree;
+            state.turn(Dial::Blocks, 0)?;
+            state.controls.worker.tree = tree;
         }
         let now = value(state, row, dial);
         state.say(match switch {
@@ -105,7 +107,7 @@ fn value_of(
         Problem::Value { .. } => format!("{command} takes {takes}, not {argument}"),
         other => other.to_string(),
     })?;
-    let mut controls = Controls {
+    let controls = Controls {
         sampler: settings.sampler,
         pace: settings.pace,
         tree: settings.controls,
@@ -115,10 +117,14 @@ fn value_of(
         ..state.controls.worker.clone()
     };
     // A head without a choice is reported, instead of ignoring the command.
-    if dial == Some(Dial::Blocks) && argument != "auto" {
-        state.dials().adjust(Dial::Blocks, 0, &mut controls)?;
+    let before = std::mem::replace(&mut state.controls.worker, controls);
+    if dial == Some(Dial::Blocks)
+        && argument != "auto"
+        && let Err(why) = state.turn(Dial::Blocks, 0)
+    {
+        state.controls.worker = before;
+        return Err(why);
     }
-    state.controls.worker = controls;
     state.controls.max_tokens = settings.max_tokens;
     state.display.theme = settings.theme;
     state.display.vi = settings.vi;
@@ -201,7 +207,7 @@ pub(super) fn say_dial(state: &mut ScreenState, dial: Dial) {
 /// The present value, for people.
 fn value(state: &ScreenState, row: &SettingKey, dial: Option<Dial>) -> String {
     let Some(dial) = dial else { return row.value(&settings(state)) };
-    let view = state.dials().view(dial, &state.controls.worker);
+    let view = state.dial(dial);
     match (view.value.as_str(), view.state) {
         ("–", "auto") => "automatic".to_string(),
         (value, "auto") => format!("{value}, automatic"),

@@ -153,7 +153,7 @@ fn the_temperature_has_one_range() {
     let mut state = typed("/temperature 5<enter>");
     assert_eq!(said(&state), "/temperature takes a number from 0 to 2, not 5");
     assert_eq!(state.controls.worker.sampler.temperature, 0.0);
-    assert_eq!(state.dials().view(Dial::Temperature, &state.controls.worker).range, "0–2");
+    assert_eq!(state.dial(Dial::Temperature).range, "0–2");
     type_keys(&mut state, "/temperature 2<enter><f4><tab>T");
     assert_eq!(state.controls.worker.sampler.temperature, 2.0);
 }
