@@ -275,9 +275,8 @@ impl Input {
 
     /// Deletes the character before the cursor, whole: an emoji of several code points is one.
     pub fn backspace(&mut self) {
-        let character = self.before().graphemes(true).next_back().map_or(1, |g| g.chars().count());
         // A folded text goes whole: half a mark would stand for nothing.
-        let chars = self.folds.mark_before(self.before()).unwrap_or(character);
+        let chars = self.folds.mark_before(self.before()).unwrap_or(self.characters()[0]);
         self.edit(|area| {
             for _ in 0..chars {
                 area.delete_char();
@@ -287,7 +286,7 @@ impl Input {
 
     /// Deletes the character under the cursor, whole.
     pub fn delete(&mut self) {
-        let chars = self.after().graphemes(true).next().map_or(1, |g| g.chars().count());
+        let chars = self.characters()[1];
         self.edit(|area| {
             for _ in 0..chars {
                 area.delete_next_char();
@@ -297,23 +296,23 @@ impl Input {
 
     /// Moves the cursor by one character, whole.
     pub fn step(&mut self, forward: bool) {
-        let (text, to) = if forward {
-            (self.after().graphemes(true).next().map(str::to_string), CursorMove::Forward)
-        } else {
-            (self.before().graphemes(true).next_back().map(str::to_string), CursorMove::Back)
-        };
+        let to = if forward { CursorMove::Forward } else { CursorMove::Back };
         self.area.cancel_selection();
-        for _ in 0..text.map_or(1, |g| g.chars().count()) {
+        for _ in 0..self.characters()[usize::from(forward)] {
             self.area.move_cursor(to);
         }
     }
 
+    /// The line up to the cursor.
     fn before(&self) -> &str {
         self.split().0
     }
 
-    fn after(&self) -> &str {
-        self.split().1
+    /// Code points of the characters before the cursor and under it; 1 where there is none.
+    fn characters(&self) -> [usize; 2] {
+        let (before, after) = self.split();
+        let around = [before.graphemes(true).next_back(), after.graphemes(true).next()];
+        around.map(|character| character.map_or(1, |character| character.chars().count()))
     }
 
     fn split(&self) -> (&str, &str) {

@@ -28,22 +28,22 @@ fn answer(limit: Duration, ends: fn(&str) -> bool) -> io::Result<String> {
     use std::io::{Write as _, stdin, stdout};
     use std::time::Instant;
 
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::event::PollFlags;
+
+    use super::keys::poll_input;
 
     let began = Instant::now();
     let mut out = stdout().lock();
     out.write_all(b"\x1b[>q\x1b[c")?;
     out.flush()?;
-    let stdin = stdin();
     let mut answer = String::new();
     while !ends(&answer) {
         let left = limit.saturating_sub(began.elapsed());
-        let left = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
-        if poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&left))? == 0 {
+        if poll_input(PollFlags::IN, Some(left))?.is_empty() {
             break;
         }
         let mut bytes = [0; 256];
-        match rustix::io::read(&stdin, &mut bytes)? {
+        match rustix::io::read(stdin(), &mut bytes)? {
             0 => break,
             read => answer.push_str(&String::from_utf8_lossy(&bytes[..read])),
         }

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+#[cfg(unix)]
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::output::lock_within;
@@ -50,14 +52,21 @@ fn next(pause: &InputPause) -> io::Result<Event> {
     }
 }
 
+/// What of `flags` holds of the terminal's input, or comes to hold within `limit`. A hang-up is
+/// reported even if it is not among them.
+#[cfg(unix)]
+pub(super) fn poll_input(flags: PollFlags, limit: Option<Duration>) -> io::Result<PollFlags> {
+    let stdin = io::stdin();
+    let mut watched = [PollFd::new(&stdin, flags)];
+    let limit = limit.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
+    poll(&mut watched, limit.as_ref())?;
+    Ok(watched[0].revents())
+}
+
 /// Whether there is something to read, without reading it.
 #[cfg(unix)]
 pub(super) fn are_waiting() -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let stdin = io::stdin();
-    let mut watched = [PollFd::new(&stdin, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut watched, Some(&now)).is_ok_and(|ready| ready > 0)
+    poll_input(PollFlags::IN, Some(Duration::ZERO)).is_ok_and(|ready| !ready.is_empty())
 }
 
 #[cfg(not(unix))]
@@ -68,12 +77,8 @@ pub(super) fn are_waiting() -> bool {
 /// Waits until there is something to read, without reading it.
 #[cfg(unix)]
 fn wait_for_input() {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let stdin = io::stdin();
-    let mut watched = [PollFd::new(&stdin, PollFlags::IN)];
-    let there = poll(&mut watched, None).is_ok() && !watched[0].revents().is_empty();
     // A terminal that cannot be watched, or is gone, must not keep a core busy.
-    if !there || !watched[0].revents().contains(PollFlags::IN) {
+    if !poll_input(PollFlags::IN, None).is_ok_and(|ready| ready.contains(PollFlags::IN)) {
         std::thread::sleep(PAUSED);
     }
 }
@@ -122,14 +127,10 @@ fn typed_before(event: Event) -> Event {
 /// Waits until the terminal is gone, which no read is needed to see.
 #[cfg(unix)]
 fn hang_up(signals: &SignalSender) {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let stdin = io::stdin();
     loop {
-        // With no events requested, poll still reports a hang-up.
-        let mut watched = [PollFd::new(&stdin, PollFlags::empty())];
-        match poll(&mut watched, None) {
-            Ok(_) if watched[0].revents().contains(PollFlags::HUP) => return signals.end(),
-            Err(rustix::io::Errno::INTR) => {}
+        match poll_input(PollFlags::empty(), None) {
+            Ok(found) if found.contains(PollFlags::HUP) => return signals.end(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             // This system cannot poll a terminal: SIGHUP remains.
             _ => return,
         }

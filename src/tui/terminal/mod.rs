@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::{RestorePosition, SavePosition, Show};
 use crossterm::event::{
-    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, KeyboardEnhancementFlags,
-    PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
+    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
+    KeyboardEnhancementFlags, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
 };
 use crossterm::queue;
 use crossterm::style::Print;
@@ -46,32 +46,6 @@ const DISAMBIGUATE: KeyboardEnhancementFlags = KeyboardEnhancementFlags::DISAMBI
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Message of the panic of a thread other than the screen's.
 static WORKER_PANIC: Mutex<Option<String>> = Mutex::new(None);
-
-/// Asks for the mouse's buttons and for its moves while one is held, or for every move. crossterm's
-/// own command always asks for every move, each of which wakes the loop.
-struct TakeMouse {
-    every_move: bool,
-}
-
-impl crossterm::Command for TakeMouse {
-    fn write_ansi(&self, out: &mut impl std::fmt::Write) -> std::fmt::Result {
-        // Terminals know one of these modes at a time: switching one off switches the mouse off.
-        out.write_str(match self.every_move {
-            true => "\x1b[?1003h\x1b[?1006h",
-            false => "\x1b[?1003l\x1b[?1000h\x1b[?1002h\x1b[?1006h",
-        })
-    }
-
-    #[cfg(windows)]
-    fn execute_winapi(&self) -> io::Result<()> {
-        crossterm::Command::execute_winapi(&crossterm::event::EnableMouseCapture)
-    }
-
-    #[cfg(windows)]
-    fn is_ansi_code_supported(&self) -> bool {
-        false
-    }
-}
 
 /// The theme for the terminal's background, dark if the terminal does not report it, and how it
 /// shows images. Call this before the screen takes the terminal, since the answers come as keys do.
@@ -148,7 +122,7 @@ impl Screen {
         // Shift+Enter, where the terminal can tell it from Enter; others ignore this.
         let _ = queue!(out, PushKeyboardEnhancementFlags(DISAMBIGUATE));
         if self.mouse {
-            queue!(out, TakeMouse { every_move: self.every_move })?;
+            self.take_mouse()?;
         }
         self.send();
         Ok(())
@@ -198,11 +172,25 @@ impl Screen {
         self.terminal.resize(size.into())
     }
 
+    /// Asks for the mouse's buttons and for its moves while one is held, or for every move.
+    /// crossterm's own command always asks for every move, each of which wakes the loop.
+    fn take_mouse(&mut self) -> io::Result<()> {
+        if cfg!(windows) {
+            return queue!(self.buffer, EnableMouseCapture);
+        }
+        // Terminals know one of these modes at a time: switching one off switches the mouse off.
+        let modes = match self.every_move {
+            true => "\x1b[?1003h\x1b[?1006h",
+            false => "\x1b[?1003l\x1b[?1000h\x1b[?1002h\x1b[?1006h",
+        };
+        queue!(self.buffer, Print(modes))
+    }
+
     /// Whether the mouse is the program's; the terminal's own selection then needs Shift.
     pub fn mouse(&mut self, on: bool) -> io::Result<()> {
         self.mouse = on;
         if on {
-            queue!(self.buffer, TakeMouse { every_move: self.every_move })?;
+            self.take_mouse()?;
         } else {
             queue!(self.buffer, DisableMouseCapture)?;
         }
