@@ -37,11 +37,6 @@ impl SettingsLoader {
 }
 
 impl Loader for SettingsLoader {
-    fn first(&self, progress: Loading<'_>) -> Result<Backend, String> {
-        let loaded = load(&self.settings, &Machine::probe(), self.purpose, progress);
-        loaded.map(Backend::from).map_err(|error| messages::start_error(&error))
-    }
-
     fn beside(
         &self,
         models: &ModelChoice,
@@ -62,8 +57,13 @@ impl Loader for SettingsLoader {
         .map_err(failure)
     }
 
-    fn alone(&self, models: &ModelChoice, progress: Loading<'_>) -> Result<Backend, LoadFailure> {
-        let loaded = load(&self.with(models), &Machine::probe(), self.purpose, progress);
+    fn alone(
+        &self,
+        models: Option<&ModelChoice>,
+        progress: Loading<'_>,
+    ) -> Result<Backend, LoadFailure> {
+        let settings = models.map_or_else(|| self.settings.clone(), |models| self.with(models));
+        let loaded = load(&settings, &Machine::probe(), self.purpose, progress);
         loaded.map(Backend::from).map_err(failure)
     }
 }

@@ -1,6 +1,7 @@
 //! Other models, loaded on a separate thread while the current ones continue to answer. It must not
 //! depend on what a model consists of.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -33,9 +34,6 @@ pub enum LoadFailure {
 
 /// Loads models for the decode thread.
 pub trait Loader: Send + Sync + 'static {
-    /// The initial models; the error is shown to the user.
-    fn first(&self, progress: Loading<'_>) -> Result<Backend, String>;
-
     /// Other models next to the current ones: refused if both do not fit. The current target, if
     /// any, stays where it is if it is among those wanted.
     fn beside(
@@ -45,8 +43,12 @@ pub trait Loader: Send + Sync + 'static {
         progress: Loading<'_>,
     ) -> Result<NewModels, LoadFailure>;
 
-    /// Other models instead of the previous ones.
-    fn alone(&self, models: &ModelChoice, progress: Loading<'_>) -> Result<Backend, LoadFailure>;
+    /// These models while no others are in use; the initial ones if none are named.
+    fn alone(
+        &self,
+        models: Option<&ModelChoice>,
+        progress: Loading<'_>,
+    ) -> Result<Backend, LoadFailure>;
 }
 
 /// The sink of events, for several threads.
@@ -92,14 +94,15 @@ pub(super) fn stoppable<T>(
         Ok(_) if !wanted() => Err(LoadFailure::Stopped),
         Ok(loaded) => loaded,
         Err(panic) if panic.is::<NotWanted>() => Err(LoadFailure::Stopped),
-        Err(panic) => {
-            let reason = panic_message(panic.as_ref());
-            tracing::error!("loading panicked: {reason}");
-            Err(LoadFailure::Failed(format!(
-                "internal error: {reason} (a bug in dovetail; see the log)"
-            )))
-        }
+        Err(panic) => Err(LoadFailure::Failed(internal(panic.as_ref()))),
     }
+}
+
+/// What the user reads of a panic.
+pub(super) fn internal(panic: &(dyn Any + Send)) -> String {
+    let reason = panic_message(panic);
+    tracing::error!("a thread of the worker panicked: {reason}");
+    format!("internal error: {reason} (a bug in dovetail; see the log)")
 }
 
 /// The result of a load.

@@ -2,7 +2,6 @@
 //! other models between two answers. It never waits for the screen, and a panic in it becomes an
 //! event. It must not depend on where models come from.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +10,10 @@ use std::time::Duration;
 use super::answer::Watcher;
 use super::protocol::LoadJob;
 use super::swap::{
-    LoadFailure, LoadOutcome, Loader, NewModels, SharedSink, TargetInUse, send, send_if_alive,
-    start_load_thread, stoppable,
+    LoadFailure, LoadOutcome, Loader, NewModels, SharedSink, TargetInUse, internal, send,
+    send_if_alive, start_load_thread, stoppable,
 };
-use super::{Backend, Command, Event, Job, SharedControls, Sink, Worker};
-use crate::caught::panic_message;
+use super::{Backend, Command, Event, Job, Loading, ModelChoice, SharedControls, Sink, Worker};
 
 /// How long the thread is idle before the KV cache of the last answer is saved.
 const IDLE: Duration = Duration::from_millis(700);
@@ -46,18 +44,10 @@ pub fn spawn(controls: SharedControls, sink: Sink, loader: impl Loader) -> std::
         // nothing more.
         let waiting = waiting;
         let jobs = jobs;
-        let loaded = catch_unwind(AssertUnwindSafe(|| {
-            loader.first(&mut |stage, fraction| {
-                send(&sink, Event::Loading { stage: stage.to_owned(), fraction });
-            })
-        }));
-        let backend = match loaded.unwrap_or_else(|panic| Err(internal(panic.as_ref()))) {
-            Ok(backend) => backend,
-            Err(error) => {
-                send(&sink, Event::Failed { generation: None, error });
-                return;
-            }
+        let mut progress = |stage: &str, fraction| {
+            send(&sink, Event::Loading { stage: stage.to_owned(), fraction });
         };
+        let Some(backend) = load_or_report(&*loader, None, &sink, &mut progress) else { return };
         let target = TargetInUse::default();
         let done = move |loaded| tasks.send(WorkerTask::Loaded(Box::new(loaded))).is_ok();
         let theirs = Arc::clone(&target);
@@ -221,7 +211,7 @@ impl DecodeThread {
         // It shares the models' matrices.
         *target.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let loaded = stoppable(load, &controls, &|event| send(&sink, event), |progress| {
-            loader.alone(&job.models, progress)
+            loader.alone(Some(&job.models), progress)
         });
         let error = match loaded {
             Ok(backend) => return Self { loader, controls, sink, target, backend }.announce(load),
@@ -231,28 +221,27 @@ impl DecodeThread {
         let mut progress = |stage: &str, fraction| {
             send(&sink, Event::LoadProgress { load, stage: stage.to_owned(), fraction });
         };
-        let again = catch_unwind(AssertUnwindSafe(|| loader.alone(&former, &mut progress)));
-        let backend = match again {
-            Ok(Ok(backend)) => backend,
-            failed => {
-                // No model is loaded any more, so the thread ends.
-                let error = match failed {
-                    Ok(Err(LoadFailure::Failed(why) | LoadFailure::NoRoom(why))) => why,
-                    Ok(_) => "loading was stopped".to_owned(),
-                    Err(panic) => internal(panic.as_ref()),
-                };
-                send(&sink, Event::Failed { generation: None, error });
-                return None;
-            }
-        };
+        // Without any model, the thread ends.
+        let backend = load_or_report(&*loader, Some(&former), &sink, &mut progress)?;
         let thread = Self { loader, controls, sink, target, backend };
         thread.publish_target();
         thread.not_swapped(load, error)
     }
 }
 
-fn internal(panic: &(dyn Any + Send)) -> String {
-    let reason = panic_message(panic);
-    tracing::error!("the decode thread panicked: {reason}");
-    format!("internal error: {reason} (a bug in dovetail; see the log)")
+/// Loads models while no others are in use; if that fails, the receiver learns why.
+fn load_or_report(
+    loader: &dyn Loader,
+    models: Option<&ModelChoice>,
+    sink: &SharedSink,
+    progress: Loading<'_>,
+) -> Option<Backend> {
+    let error = match catch_unwind(AssertUnwindSafe(|| loader.alone(models, progress))) {
+        Ok(Ok(backend)) => return Some(backend),
+        Ok(Err(LoadFailure::Failed(why) | LoadFailure::NoRoom(why))) => why,
+        Ok(Err(LoadFailure::Stopped)) => "loading was stopped".to_owned(),
+        Err(panic) => internal(panic.as_ref()),
+    };
+    send(sink, Event::Failed { generation: None, error });
+    None
 }

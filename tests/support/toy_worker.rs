@@ -48,10 +48,6 @@ pub fn spawn(
     where
         F: FnOnce(Loading<'_>) -> Result<Backend, String> + Send + 'static,
     {
-        fn first(&self, progress: Loading<'_>) -> Result<Backend, String> {
-            let load = self.0.lock().unwrap().take();
-            load.unwrap()(progress)
-        }
         fn beside(
             &self,
             _: &ModelChoice,
@@ -60,8 +56,13 @@ pub fn spawn(
         ) -> Result<NewModels, LoadFailure> {
             Err(LoadFailure::Stopped)
         }
-        fn alone(&self, _: &ModelChoice, _: Loading<'_>) -> Result<Backend, LoadFailure> {
-            Err(LoadFailure::Stopped)
+        fn alone(
+            &self,
+            _: Option<&ModelChoice>,
+            progress: Loading<'_>,
+        ) -> Result<Backend, LoadFailure> {
+            let load = self.0.lock().unwrap().take();
+            load.ok_or(LoadFailure::Stopped)?(progress).map_err(LoadFailure::Failed)
         }
     }
     dovetail::worker::spawn(controls, sink, Once(Mutex::new(Some(load))))

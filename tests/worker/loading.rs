@@ -43,10 +43,6 @@ enum Place {
 struct Toys(Arc<Mutex<Vec<Asked>>>);
 
 impl Loader for Toys {
-    fn first(&self, _: Loading<'_>) -> Result<Backend, String> {
-        Ok(toy(3, &ModelChoice::default()))
-    }
-
     fn beside(
         &self,
         models: &ModelChoice,
@@ -57,8 +53,15 @@ impl Loader for Toys {
         loaded.map(|backend| NewModels::All(Box::new(backend)))
     }
 
-    fn alone(&self, models: &ModelChoice, progress: Loading<'_>) -> Result<Backend, LoadFailure> {
-        self.load(models, Place::Alone, progress)
+    fn alone(
+        &self,
+        models: Option<&ModelChoice>,
+        progress: Loading<'_>,
+    ) -> Result<Backend, LoadFailure> {
+        match models {
+            None => Ok(toy(3, &ModelChoice::default())),
+            Some(models) => self.load(models, Place::Alone, progress),
+        }
     }
 }
 
@@ -252,7 +255,7 @@ fn start_bundled(device: DeviceChoice) -> (Worker, Receiver<Event>, Box<Ready>) 
 /// Loads the bundled models, then those in `next`.
 fn bundled_then(models: &ModelChoice) -> (Backend, Result<NewModels, LoadFailure>) {
     let loader = bundled_loader(DeviceChoice::default());
-    let backend = loader.first(&mut |_, _| {}).unwrap();
+    let backend = loader.alone(None, &mut |_, _| {}).unwrap();
     let target = backend.shared.clone();
     let loaded = loader.beside(models, target.as_ref(), &mut |_, _| {});
     (backend, loaded)
