@@ -82,8 +82,7 @@ const STEEP: usize = 9;
 /// The rows of `round` for a panel of `fit` rows; there may be more than that.
 pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
     let Round { tree, labels, ahead, outcomes, .. } = round;
-    let ahead = ahead.as_ref();
-    rows(Drawn { tree, labels, judged: Some(round), ahead, outcomes }, fold, fit)
+    TreeWalk::new(tree, labels, Some(round), fold).rows(ahead.as_ref(), outcomes, fit)
 }
 
 /// The rows of a round that is being verified, for a panel of `fit` rows. Tokens that follow each
@@ -91,51 +90,13 @@ pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
 /// grow, are below.
 pub fn pending_rows(round: &PendingRound, fold: Fold, fit: usize) -> Vec<TreeRow> {
     let PendingRound { tree, labels, ahead, outcomes, .. } = round;
-    let drawn = Drawn { tree, labels, judged: None, ahead: Some(ahead), outcomes };
-    let mut rows = rows(drawn, fold, fit);
+    let mut rows = TreeWalk::new(tree, labels, None, fold).rows(Some(ahead), outcomes, fit);
     let is_chain = tree.height() + 1 == tree.len();
     if fold == Fold::Fit && is_chain && tree.len() > 2 && rows.len() > fit {
         let labels = rows[1..tree.len()].iter().map(|row| row.label.as_str()).collect();
         rows[1] = TreeRow { lines: "╰╴".to_owned(), label: labels, ..rows[1].clone() };
         rows.drain(2..tree.len());
     }
-    rows
-}
-
-/// A tree and what is known of it.
-#[derive(Clone, Copy)]
-struct Drawn<'a> {
-    tree: &'a Tree,
-    labels: &'a [String],
-    /// What came of it; `None` while it is being verified.
-    judged: Option<&'a Round>,
-    ahead: Option<&'a SequencesRecord>,
-    outcomes: &'a [OutcomeRecord],
-}
-
-fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
-    let Drawn { tree, labels, judged, ahead, outcomes } = drawn;
-    // Every node has a row, and so have what the target chose and what was drafted ahead.
-    let beside = ahead.map_or(0, SequencesRecord::k) + outcomes.len();
-    let fold = match fold {
-        Fold::Fit if tree.len() + beside < fit => Fold::Nothing,
-        Fold::Fit => Fold::Branches,
-        fold => fold,
-    };
-    let path = judged.map_or(&[][..], |round| &round.accepted);
-    let straight = tree.height() > STEEP;
-    let mut rows = Vec::new();
-    TreeWalk { drawn, fold, path, straight }.node(0, "", "", &mut rows);
-    let sequences = ahead.iter().flat_map(|ahead| {
-        ahead.sequences.iter().enumerate().map(|(at, sequence)| {
-            let label = sequence.iter().map(|token| visible(&token.label)).collect();
-            let log_prob = sequence.first().map(|first| first.log_prob);
-            row_ahead(ahead.adopted == Some(at), label, log_prob)
-        })
-    });
-    let outcomes = outcomes.iter().map(|outcome| outcome_row(tree, labels, outcome));
-    let seen = |row: &TreeRow| fold != Fold::Path || row.outcome == NodeOutcome::Adopted;
-    rows.extend(sequences.chain(outcomes).filter(seen));
     rows
 }
 
@@ -169,8 +130,12 @@ fn row_ahead(adopted: bool, label: String, log_prob: Option<f32>) -> TreeRow {
     TreeRow { lines: "╎ ".to_owned(), outcome, label, probability, hidden: 0 }
 }
 
+/// A tree, what is known of it, and what of it is shown.
 struct TreeWalk<'a> {
-    drawn: Drawn<'a>,
+    tree: &'a Tree,
+    labels: &'a [String],
+    /// What came of it; `None` while it is being verified.
+    judged: Option<&'a Round>,
     fold: Fold,
     /// The accepted nodes.
     path: &'a [usize],
@@ -178,11 +143,45 @@ struct TreeWalk<'a> {
     straight: bool,
 }
 
-impl TreeWalk<'_> {
+impl<'a> TreeWalk<'a> {
+    fn new(tree: &'a Tree, labels: &'a [String], judged: Option<&'a Round>, fold: Fold) -> Self {
+        let path = judged.map_or(&[][..], |round| &round.accepted);
+        Self { tree, labels, judged, fold, path, straight: tree.height() > STEEP }
+    }
+
+    /// Its rows and those of what was drafted ahead, for a panel of `fit` rows.
+    fn rows(
+        mut self,
+        ahead: Option<&SequencesRecord>,
+        outcomes: &[OutcomeRecord],
+        fit: usize,
+    ) -> Vec<TreeRow> {
+        // Every node has a row, and so have what the target chose and what was drafted ahead.
+        let beside = ahead.map_or(0, SequencesRecord::k) + outcomes.len();
+        self.fold = match self.fold {
+            Fold::Fit if self.tree.len() + beside < fit => Fold::Nothing,
+            Fold::Fit => Fold::Branches,
+            fold => fold,
+        };
+        let mut rows = Vec::new();
+        self.node(0, "", "", &mut rows);
+        let sequences = ahead.iter().flat_map(|ahead| {
+            ahead.sequences.iter().enumerate().map(|(at, sequence)| {
+                let label = sequence.iter().map(|token| visible(&token.label)).collect();
+                let log_prob = sequence.first().map(|first| first.log_prob);
+                row_ahead(ahead.adopted == Some(at), label, log_prob)
+            })
+        });
+        let outcomes = outcomes.iter().map(|outcome| outcome_row(self.tree, self.labels, outcome));
+        let seen = |row: &TreeRow| self.fold != Fold::Path || row.outcome == NodeOutcome::Adopted;
+        rows.extend(sequences.chain(outcomes).filter(seen));
+        rows
+    }
+
     /// The accepted child first, then by probability. Where an accepted token ended the answer,
     /// there is nothing after it: nodes that the draft hung there were never reached.
     fn children(&self, index: usize) -> Vec<usize> {
-        let Drawn { tree, judged, .. } = self.drawn;
+        let Self { tree, judged, .. } = *self;
         if self.is_end(index) && judged.is_some_and(|round| !round.has_bonus()) {
             return Vec::new();
         }
@@ -206,7 +205,7 @@ impl TreeWalk<'_> {
     }
 
     fn node(&self, index: usize, lead: &str, below: &str, rows: &mut Vec<TreeRow>) {
-        let Drawn { tree, labels, judged, .. } = self.drawn;
+        let Self { tree, labels, judged, .. } = *self;
         let outcome = match judged {
             _ if index == 0 => NodeOutcome::Root,
             None => NodeOutcome::Pending,
