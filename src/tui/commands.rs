@@ -121,10 +121,15 @@ pub fn parse(line: &str) -> Result<(&'static SlashCommand, &str), String> {
         }
         _ => return Err(unknown(word)),
     };
-    if command.argument.is_empty() && !argument.is_empty() {
-        return Err(format!("/{word} takes nothing after it"));
+    let SlashCommand { name, argument: wanted, help, .. } = command;
+    match (*wanted, argument) {
+        ("", argument) if !argument.is_empty() => Err(format!("/{name} takes nothing after it")),
+        // What may be left out is in brackets.
+        (wanted, "") if wanted.starts_with(char::is_uppercase) => {
+            Err(format!("/{name} {wanted}: {help}"))
+        }
+        _ => Ok((command, argument)),
     }
-    Ok((command, argument))
 }
 
 /// There is no such command: the nearest one, if one is near, and how to say it to the model.
@@ -153,7 +158,9 @@ mod tests {
         let mut names = BTreeSet::new();
         for command in COMMANDS.iter() {
             for name in command.names() {
-                assert_eq!(parse(name).unwrap().0, command);
+                let required = command.argument.starts_with(char::is_uppercase);
+                let line = if required { format!("{name} it") } else { name.to_string() };
+                assert_eq!(parse(&line).unwrap().0, command);
                 assert!(names.insert(name), "{name}");
             }
         }
@@ -174,6 +181,7 @@ mod tests {
             ("gama 3", "did you mean /gamma?"),
             ("s", "/save or /sessions"),
             ("quit now", "/quit takes nothing"),
+            ("file", "/file PATH: add a text file to the message"),
             ("ex", "/export or /exit"),
             // Two names of one command are not two commands.
             ("re", "/re could be /regenerate or /repetition-penalty: type more of it"),

@@ -113,9 +113,6 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
         Action::DeleteExchange => conversation::delete(state),
         Action::Undelete => conversation::undelete(state),
         Action::Race => race::begin(state),
-        Action::Compare if argument.is_empty() => {
-            return Err("/compare needs a model: /compare FILE.gguf or a name".to_string());
-        }
         Action::Compare => race::compare(state, argument),
         Action::New => {
             leave(state, Effect::Forget);
@@ -127,10 +124,6 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
         Action::Branches => sessions::list(state, true),
         Action::Sessions => leave(state, Effect::Load(argument.to_string())),
         Action::Save => save_as(state, true),
-        Action::Export | Action::Import if argument.is_empty() => {
-            let name = if action == Action::Export { "export" } else { "import" };
-            return Err(format!("/{name} needs a file: /{name} chat.md, .json or .jsonl"));
-        }
         Action::Export => {
             let turns = state.chat.saved_turns();
             if turns.iter().all(|turn| turn.message.role != Role::User) {
@@ -165,9 +158,6 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
             (None, "") => return Err("/find needs words to look for: /find fox".to_string()),
             (find, words) => *find = Some(Find::new(words)),
         },
-        Action::File if argument.is_empty() => {
-            return Err("/file needs a text file: /file notes.txt".to_string());
-        }
         Action::File => state.emit(Effect::ReadFile(argument.to_string())),
         Action::Scroll(rows) => state.chat.scroll(i64::from(rows)),
         Action::Page(down) => state.chat.page(down),

@@ -112,9 +112,8 @@ fn keys_and_commands_read_write_and_copy() {
         ("/copy 9", "1 to 8"),
         ("/copy code 3", "1 to 2"),
         ("/copy all", "/copy code 2"),
-        ("/import", "/import chat.md"),
+        ("/import", "/import FILE: read a conversation"),
         ("/export chat.txt", "a page (.html)"),
-        ("/file", "/file notes.txt"),
         ("/find", "/find fox"),
     ] {
         assert!(type_keys(&mut state, &format!("{command}<enter>")).is_empty(), "{command}");
