@@ -88,29 +88,26 @@ impl EffectRunner {
     pub(super) fn lost(&mut self, folder: &Path) -> Option<Lost> {
         let why = self.unsaved()?;
         let mut lost = Lost { why, ..Lost::default() };
-        let failed = |error: io::Error| Some(format!("{}: {error}", folder.display()));
+        // The file with a text, or what is unsent of it into the report.
+        let mut keep = |end: &str, text: io::Result<Vec<u8>>, unsent: &Option<String>| {
+            let written = text.and_then(|text| file_of(folder, end, &text));
+            if let Err(error) = &written {
+                lost.failed = Some(format!("{}: {error}", folder.display()));
+                lost.unsent.extend(unsent.clone());
+            }
+            written.ok()
+        };
+        let mut conversations = Vec::new();
         let open = self.unsaved.open.as_ref().and(self.session.as_ref());
         for session in self.unsaved.before.iter().map(|(session, _)| session).chain(open) {
             let session = session.session();
             let text = serde_json::to_vec_pretty(session).map_err(io::Error::from);
-            match text.and_then(|text| file_of(folder, ".json", &text)) {
-                Ok(path) => lost.conversations.push(path),
-                Err(error) => {
-                    lost.failed = failed(error);
-                    lost.unsent.extend(session.extras.unsent.clone());
-                }
-            }
+            conversations.extend(keep(".json", text, &session.extras.unsent));
         }
-        if let Some((text, _)) = &self.unsaved.message {
-            match file_of(folder, ".txt", text.as_bytes()) {
-                Ok(path) => lost.message = Some(path),
-                Err(error) => {
-                    lost.failed = failed(error);
-                    lost.unsent.push(text.clone());
-                }
-            }
-        }
-        Some(lost)
+        let message = self.unsaved.message.as_ref().map(|(text, _)| text.clone());
+        let file =
+            message.as_ref().and_then(|text| keep(".txt", Ok(text.clone().into_bytes()), &message));
+        Some(Lost { conversations, message: file, ..lost })
     }
 }
 

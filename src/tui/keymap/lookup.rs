@@ -13,23 +13,20 @@ use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
 
 /// The scopes in which keys are looked up, nearest first.
-fn scopes(state: &ScreenState) -> Vec<Scope> {
-    if let Some(Overlay::Sessions(_)) = state.overlays.open {
-        return vec![S::Sessions, S::Overlay];
+fn scopes(state: &ScreenState) -> &'static [Scope] {
+    match (&state.overlays.open, state.display.focus) {
+        (Some(Overlay::Sessions(_)), _) => &[S::Sessions, S::Overlay],
+        (Some(_), _) => &[S::Overlay],
+        (None, Focus::Input) if state.offers_starters() => &[S::Starters, S::Input, S::Global],
+        (None, Focus::Input) if !state.input.offered().is_empty() => {
+            &[S::Completion, S::Input, S::Global]
+        }
+        (None, Focus::Input) => &[S::Input, S::Global],
+        (None, Focus::Chat) => &[S::Chat, S::Panel, S::Global],
+        (None, Focus::Tree) => &[S::Tree, S::Panel, S::Global],
+        (None, Focus::Controls) => &[S::Controls, S::Panel, S::Global],
+        (None, Focus::Meters) => &[S::Panel, S::Global],
     }
-    if state.overlays.open.is_some() {
-        return vec![S::Overlay];
-    }
-    let nearest = match state.display.focus {
-        Focus::Input if state.offers_starters() => &[S::Starters, S::Input][..],
-        Focus::Input if !state.input.offered().is_empty() => &[S::Completion, S::Input][..],
-        Focus::Input => &[S::Input],
-        Focus::Chat => &[S::Chat, S::Panel],
-        Focus::Tree => &[S::Tree, S::Panel],
-        Focus::Controls => &[S::Controls, S::Panel],
-        Focus::Meters => &[S::Panel],
-    };
-    [nearest, &[S::Global]].concat()
 }
 
 /// What a key does now; `None` leaves it to the text area.
@@ -37,13 +34,10 @@ pub fn lookup(state: &ScreenState, event: &KeyEvent) -> Option<Action> {
     if writes(state, event) {
         return None;
     }
-    scopes(state).into_iter().find_map(|scope| {
-        state
-            .display
-            .keys
-            .rows()
-            .find(|(row, keys)| row.scope == scope && keys.iter().any(|key| key.matches(event)))
-            .map(|(row, _)| row.action)
+    scopes(state).iter().find_map(|scope| {
+        let mut rows = state.display.keys.rows().filter(|(row, _)| row.scope == *scope);
+        let found = rows.find(|(_, keys)| keys.iter().any(|key| key.matches(event)));
+        found.map(|(row, _)| row.action)
     })
 }
 
@@ -70,12 +64,10 @@ pub fn writes(state: &ScreenState, event: &KeyEvent) -> bool {
 /// out.
 pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
     let scopes = scopes(state);
-    let mut rows: Vec<(&Binding, &[KeyPress])> = state
-        .display
-        .keys
-        .rows()
-        .filter(|(row, _)| row.hint.0 > 0 && scopes.contains(&row.scope) && useful(state, row))
-        .collect();
+    let hinted =
+        |row: &Binding| row.hint.0 > 0 && scopes.contains(&row.scope) && useful(state, row);
+    let rows = state.display.keys.rows().filter(|(row, _)| hinted(row));
+    let mut rows: Vec<(&Binding, &[KeyPress])> = rows.collect();
     rows.sort_by_key(|(row, _)| row.hint.0);
     let on_page = matches!(&state.overlays.open, Some(Overlay::Help(help)) if help.open.is_some());
     let mut hints: Vec<(String, &'static str)> = Vec::new();

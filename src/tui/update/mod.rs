@@ -109,18 +109,12 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
 
 fn paste(state: &mut ScreenState, text: &str) {
     keys::full_speed(state);
-    match &mut state.overlays.open {
-        Some(Overlay::Sessions(_) | Overlay::Models(_) | Overlay::Questions { .. }) => {
-            let pasted = text.replace(char::is_control, " ");
-            state.overlays.edit(|words| words.push_str(&pasted));
-        }
-        Some(Overlay::Race | Overlay::Full { .. }) => {}
-        _ => {
-            state.overlays.open = None;
-            state.display.focus = Focus::Input;
-            state.type_over_starter();
-            state.input.paste(text);
-        }
+    let typed = state.overlays.edit(|words| words.push_str(&text.replace(char::is_control, " ")));
+    if !typed && !matches!(state.overlays.open, Some(Overlay::Race | Overlay::Full { .. })) {
+        state.overlays.open = None;
+        state.display.focus = Focus::Input;
+        state.type_over_starter();
+        state.input.paste(text);
     }
 }
 

@@ -106,10 +106,14 @@ impl Help {
     }
 }
 
+/// A row that opens nothing.
+fn entry((name, words): (String, &str)) -> HelpRow {
+    HelpRow { name, words: words.to_string(), opens: None }
+}
+
 /// What the help begins with: some keys, then what else there is.
 fn beginning(keys: &Keymap) -> Vec<HelpSection> {
-    let row = |(name, words): (String, &str)| HelpRow { name, words: words.into(), opens: None };
-    let first = keymap::first_keys(keys).into_iter().map(row).collect();
+    let first = keymap::first_keys(keys).into_iter().map(entry).collect();
     let groups = KeyGroup::ALL.map(HelpPage::Keys).into_iter().chain([HelpPage::Commands]);
     vec![
         HelpSection { title: "The first keys", rows: first },
@@ -127,13 +131,7 @@ fn guide() -> Vec<HelpRow> {
 pub fn keys_of(keys: &Keymap, group: KeyGroup) -> Vec<HelpSection> {
     let section = |scope: Scope| {
         let rows = keymap::help(keys, scope).into_iter().filter(|row| row.group == group);
-        let rows: Vec<HelpRow> = rows
-            .map(|row| HelpRow {
-                name: row.keys.join(" "),
-                words: row.words.to_string(),
-                opens: None,
-            })
-            .collect();
+        let rows: Vec<HelpRow> = rows.map(|row| entry((row.keys.join(" "), row.words))).collect();
         (!rows.is_empty()).then(|| HelpSection { title: scope.title(), rows })
     };
     Scope::ALL.into_iter().filter_map(section).collect()
@@ -145,10 +143,9 @@ pub fn commands() -> HelpSection {
         let names: Vec<String> = command.names().map(|name| format!("/{name}")).collect();
         names.join(", ")
     };
-    let row = |command: &SlashCommand| HelpRow {
-        name: format!("{} {}", names(command), command.argument).trim_end().to_string(),
-        words: command.help.to_string(),
-        opens: None,
+    let row = |command: &SlashCommand| {
+        let usage = format!("{} {}", names(command), command.argument);
+        entry((usage.trim_end().to_string(), command.help))
     };
     HelpSection { title: "Commands", rows: COMMANDS.iter().map(row).collect() }
 }
