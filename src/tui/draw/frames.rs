@@ -60,19 +60,14 @@ pub(crate) fn boxed(
     edges: Edges<'_>,
     styles: &Styles,
 ) -> Rect {
-    let rect = centre(area, width, height);
+    let width = width.min(area.width);
+    let height = height.min(area.height);
+    let x = area.x + (area.width - width) / 2;
+    let y = area.y + (area.height - height) / 2;
+    let rect = Rect { x, y, width, height };
     // An empty column at each side separates text from the frame.
     let cleared = Rect { x: rect.x.saturating_sub(1), width: rect.width + 2, ..rect };
     areas.clear(frame, cleared.intersection(area));
     let foot = Line::styled(edges.foot, styles.dim).right_aligned();
     framed(frame, rect, panel(edges.title, true, styles).title_bottom(foot))
-}
-
-/// The middle of `area`, of this size if it has so much room.
-pub(crate) fn centre(area: Rect, width: u16, height: u16) -> Rect {
-    let width = width.min(area.width);
-    let height = height.min(area.height);
-    let x = area.x + (area.width - width) / 2;
-    let y = area.y + (area.height - height) / 2;
-    Rect { x, y, width, height }
 }

@@ -11,7 +11,7 @@ pub(crate) use ratatui::style::{Modifier, Style};
 pub(crate) use ratatui::text::{Line, Span};
 
 pub(crate) use self::areas::Areas;
-pub(crate) use self::frames::{Edges, WIDTH, boxed, centre, focused, framed, panel};
+pub(crate) use self::frames::{Edges, WIDTH, boxed, focused, framed, panel};
 pub(crate) use self::rows::{
     cut, draw_rows, ends, foot, hanging, list_row, marked, role_style, spans, stressed, wrapped,
 };

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::tui::draw::{Areas, Edges, Frame, Line, Rect, Styles};
-use crate::tui::draw::{boxed, centre, cut, draw_rows, foot};
+use crate::tui::draw::{boxed, cut, draw_rows, foot};
 
 /// What a box of rows shows.
 #[derive(Default)]
@@ -42,8 +42,8 @@ impl Page {
         let under = if self.below.is_empty() { 0 } else { self.below.len() + 1 };
         let fixed = usize::from(self.head.is_some()) + under;
         let height = u16::try_from(all + fixed + 2).unwrap_or(u16::MAX);
-        let rect = centre(area, columns + 4, height);
-        let fit = usize::from(rect.height).saturating_sub(2 + fixed).max(1);
+        let width = area.width.min(columns + 4);
+        let fit = usize::from(area.height.min(height)).saturating_sub(2 + fixed).max(1);
         let mut top = self.top;
         if let Some(cursor) = self.cursor {
             top = top.min(cursor.start).max(cursor.end.saturating_sub(fit));
@@ -53,8 +53,8 @@ impl Page {
             self.foot.insert(0, format!("{}–{} of {all}", top + 1, top + fit));
         }
         let title = format!(" {} ", self.title).into();
-        let edges = Edges { title, foot: foot(&self.foot, rect.width) };
-        let inner = boxed(frame, areas, area, rect.width, height, edges, styles);
+        let edges = Edges { title, foot: foot(&self.foot, width) };
+        let inner = boxed(frame, areas, area, width, height, edges, styles);
         let room = usize::from(inner.width);
         let seen = self.rows.into_iter().skip(top).take(fit);
         let mut rows: Vec<Line<'_>> = self.head.into_iter().chain(seen).collect();
