@@ -64,6 +64,15 @@ pub struct ScaledPicture {
     data: String,
 }
 
+/// Where a sixel image is on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PicturePlace {
+    id: u32,
+    area: Rect,
+    /// A screen of another size was cleared.
+    screen: Rect,
+}
+
 /// Images that are to be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PictureRequest {
@@ -82,6 +91,8 @@ pub struct Pictures {
     /// By their paths; `None` before one is read, and where it cannot be read.
     known: HashMap<String, Option<Picture>>,
     wanted: Vec<String>,
+    /// Sixel images that the latest frame had.
+    pub places: Vec<PicturePlace>,
 }
 
 impl Pictures {
@@ -204,8 +215,15 @@ impl ScaledPicture {
     }
 
     /// Draws row `row` at the top of `area`, which ends where the conversation does. Of a sixel
-    /// image that is not seen whole nothing is drawn.
-    pub fn draw(&self, row: u16, area: Rect, buffer: &mut Buffer) {
+    /// image that is not seen whole nothing is drawn; one that the frame before had in the same
+    /// place is on the screen already, and its data are long. Returns where a sixel image is now.
+    pub fn draw(
+        &self,
+        row: u16,
+        area: Rect,
+        before: &[PicturePlace],
+        buffer: &mut Buffer,
+    ) -> Option<PicturePlace> {
         let (columns, rows) = self.size;
         match self.protocol {
             Protocol::Kitty => {
@@ -218,17 +236,22 @@ impl ScaledPicture {
                     let cell = &mut buffer[place];
                     cell.set_symbol(&symbol).set_fg(Color::Rgb(red, green, blue));
                 }
+                None
             }
             Protocol::Sixel if row == 0 && columns <= area.width && rows <= area.height => {
                 let area = Rect { width: columns, height: rows, ..area };
                 for place in area.positions() {
                     buffer[place].set_diff_option(CellDiffOption::Skip);
                 }
-                let first = &mut buffer[area.as_position()];
-                first.set_symbol(&self.data);
-                first.set_diff_option(CellDiffOption::ForcedWidth(NonZeroU16::MIN));
+                let place = PicturePlace { id: self.id, area, screen: buffer.area };
+                if !before.contains(&place) {
+                    let first = &mut buffer[area.as_position()];
+                    first.set_symbol(&self.data);
+                    first.set_diff_option(CellDiffOption::ForcedWidth(NonZeroU16::MIN));
+                }
+                Some(place)
             }
-            Protocol::Sixel => {}
+            Protocol::Sixel => None,
         }
     }
 }
@@ -322,13 +345,14 @@ mod tests {
     }
 
     /// The text of a buffer in which the image is drawn from its row `row` on.
-    fn drawn(pictures: &Pictures, path: &str, row: u16, area: Rect) -> Buffer {
+    fn drawn(pictures: &mut Pictures, path: &str, row: u16, area: Rect) -> Buffer {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 40, 14));
-        let scaled = pictures.get(path).and_then(|picture| picture.scaled.as_ref()).unwrap();
+        let before = std::mem::take(&mut pictures.places);
+        let scaled = pictures.get(path).and_then(|picture| picture.scaled.clone()).unwrap();
         for at in row..pictures.rows(path) {
             let place = Rect { y: area.y + at - row, height: area.height - (at - row), ..area };
             if !place.is_empty() {
-                scaled.draw(at, place, &mut buffer);
+                pictures.places.extend(scaled.draw(at, place, &before, &mut buffer));
             }
         }
         buffer
@@ -340,7 +364,7 @@ mod tests {
         let path = folder.path().join("red.png").display().to_string();
         RgbaImage::from_pixel(700, 100, image::Rgba([255, 0, 0, 255])).save(&path).unwrap();
 
-        let (kitty, first) = pictures(terminal(Protocol::Kitty), &[&path]);
+        let (mut kitty, first) = pictures(terminal(Protocol::Kitty), &[&path]);
         assert_eq!(kitty.get(&path).unwrap().pixels, (700, 100));
         // 300 pixels of width are left, and 43 of height.
         assert_eq!(kitty.rows(&path), 3);
@@ -348,24 +372,31 @@ mod tests {
         assert!(first.contains(",c=30,r=3,q=2,m=0;") && first.ends_with("\x1b\\"), "{first}");
         let place = Rect::new(3, 1, 37, 13);
         // Its first row is above the conversation.
-        let buffer = drawn(&kitty, &path, 1, place);
+        let buffer = drawn(&mut kitty, &path, 1, place);
         let symbols =
             [(3, 1), (4, 1), (3, 2), (32, 2), (33, 2), (3, 3)].map(|at| buffer[at].symbol());
         let bare = "\u{10eeee}";
         assert_eq!(symbols, ["\u{10eeee}\u{30d}", bare, "\u{10eeee}\u{30e}", bare, " ", " "]);
         assert!(matches!(buffer[(3, 1)].fg, Color::Rgb(..)));
 
-        let (sixel, first) = pictures(terminal(Protocol::Sixel), &[&path]);
+        let (mut sixel, first) = pictures(terminal(Protocol::Sixel), &[&path]);
         assert_eq!(first, "");
-        let buffer = drawn(&sixel, &path, 0, place);
+        let buffer = drawn(&mut sixel, &path, 0, place);
         let symbol = buffer[(3, 1)].symbol();
         assert!(symbol.contains("\x1bP0;1q\"1;1;300;43"), "{symbol}");
         assert!(symbol.contains("#180!300~$-"), "{symbol}");
         assert_eq!(buffer[(32, 3)].diff_option, CellDiffOption::Skip);
         assert_eq!(buffer[(33, 3)].diff_option, CellDiffOption::None);
+        // The next frame leaves it there; in another place it is drawn again.
+        assert_eq!(drawn(&mut sixel, &path, 0, place)[(3, 1)].diff_option, CellDiffOption::Skip);
+        let lower = Rect { y: 2, height: 12, ..place };
+        assert_eq!(drawn(&mut sixel, &path, 0, lower)[(3, 2)].symbol(), symbol);
         // It is not drawn in part.
         for (row, place) in [(1, place), (0, Rect { height: 2, ..place })] {
-            assert_eq!(drawn(&sixel, &path, row, place), Buffer::empty(Rect::new(0, 0, 40, 14)));
+            assert_eq!(
+                drawn(&mut sixel, &path, row, place),
+                Buffer::empty(Rect::new(0, 0, 40, 14))
+            );
         }
 
         let (none, first) = pictures(None, &[&path]);

@@ -16,6 +16,7 @@ use crate::tui::draw::{
 };
 use crate::tui::markdown::{Link, SpanRole, StyledSpan, TextRow, text_of};
 use crate::tui::models::Phase;
+use crate::tui::pictures::PicturePlace;
 use crate::tui::state::ScreenState;
 
 /// Before every row but the first of a question.
@@ -64,6 +65,7 @@ pub enum Shows {
 }
 
 pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, styles: &Styles) {
+    let places = std::mem::take(&mut state.pictures.places);
     if area.is_empty() {
         return;
     }
@@ -100,7 +102,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         if is_code(state, *row) { in_block(line, area.width, styles) } else { line }
     });
     draw_rows(frame, area, lines);
-    draw_pictures(frame, area, seen, state);
+    draw_pictures(frame, area, seen, &places, state);
     // Rows of another width are others.
     if area.width != state.chat.seen.area.width {
         state.chat.selection = None;
@@ -270,8 +272,15 @@ fn is_free(state: &ScreenState) -> bool {
     state.overlays.open.is_none() && state.input.offered().is_empty()
 }
 
-/// Draws the images in these rows, and has those read that are not known.
-fn draw_pictures(frame: &mut Frame<'_>, area: Rect, seen: &[ChatRow], state: &mut ScreenState) {
+/// Draws the images in these rows, and has those read that are not known; `places`: where they were
+/// in the frame before.
+fn draw_pictures(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    seen: &[ChatRow],
+    places: &[PicturePlace],
+    state: &mut ScreenState,
+) {
     let free = is_free(state);
     let ScreenState { chat, pictures, .. } = state;
     for (row, at) in seen.iter().zip(0..) {
@@ -285,9 +294,9 @@ fn draw_pictures(frame: &mut Frame<'_>, area: Rect, seen: &[ChatRow], state: &mu
                 let left = before(TurnPart::Text).min(area.width);
                 let (x, y) = (area.x + left, area.y + at);
                 let place = Rect::new(x, y, area.width - left, area.height - at);
-                if let Some(scaled) = picture.and_then(|picture| picture.scaled.as_ref()) {
-                    scaled.draw(row, place, frame.buffer_mut());
-                }
+                let scaled = picture.and_then(|picture| picture.scaled.as_ref());
+                let drawn = scaled.and_then(|it| it.draw(row, place, places, frame.buffer_mut()));
+                pictures.places.extend(drawn);
             }
             _ => {}
         }
