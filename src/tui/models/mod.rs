@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::chat::AnsweredBy;
 use crate::library::{CataloguePair, PairDraft};
 use crate::tui::actions::ModelPart;
-use crate::tui::overlays::{FilteredList, Listed};
+use crate::tui::overlays::{FilteredList, ListRow};
 use crate::worker::{MemoryFit, ModelChoice, Ready};
 
 /// What the worker is doing, as far as the screen knows.
@@ -100,7 +100,7 @@ pub struct ModelRow {
     pub in_use: bool,
 }
 
-impl Listed for ModelRow {
+impl ListRow for ModelRow {
     fn words(&self) -> String {
         let Self { title, quantisation, place, aliases, .. } = self;
         format!("{title} {} {place} {aliases}", quantisation.as_deref().unwrap_or_default())

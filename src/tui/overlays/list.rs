@@ -5,7 +5,7 @@ use super::page::Page;
 use crate::tui::draw::{Line, Span, Styles, ends, list_row};
 
 /// A row of such a list.
-pub trait Listed {
+pub trait ListRow {
     /// The words that it is found by.
     fn words(&self) -> String;
 }
@@ -24,7 +24,7 @@ pub struct FilteredList<T> {
     selected: usize,
 }
 
-impl<T: Listed> FilteredList<T> {
+impl<T: ListRow> FilteredList<T> {
     /// All rows, in the order in which they are shown.
     pub fn new(rows: Vec<T>) -> Self {
         Self { rows, filter: String::new(), selected: 0 }
@@ -69,7 +69,7 @@ impl<T: Listed> FilteredList<T> {
     }
 }
 
-impl<T: Listed> FilteredList<T> {
+impl<T: ListRow> FilteredList<T> {
     /// A box with it, each of its rows as `line` makes it, or `none` if no row fits the filter.
     pub(crate) fn page(
         &self,

@@ -15,7 +15,7 @@ use crate::tui::race::Race;
 use crate::worker::Controls;
 
 pub use help::{Help, HelpPage, HelpRow, HelpSection};
-pub use list::{FilteredList, Listed};
+pub use list::{FilteredList, ListRow};
 
 /// Boxes over the panels, and what they keep while they are closed.
 #[derive(Debug, Default)]
@@ -113,7 +113,7 @@ pub struct SessionRow {
     pub depth: usize,
 }
 
-impl Listed for SessionRow {
+impl ListRow for SessionRow {
     fn words(&self) -> String {
         let head = &self.head;
         format!("{} {} {} {}", head.title, head.date(), head.target, head.said)
@@ -141,7 +141,7 @@ pub struct QuestionRow {
     pub text: String,
 }
 
-impl Listed for QuestionRow {
+impl ListRow for QuestionRow {
     fn words(&self) -> String {
         self.text.clone()
     }
