@@ -32,15 +32,8 @@ struct Timed {
 pub struct Script {
     opening: Vec<Timed>,
     answers: Vec<Vec<Timed>>,
-    /// For a record: how its rounds are shown.
-    replay: Option<Replay>,
-}
-
-/// How the rounds of a record are shown.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Replay {
-    /// Whether the pace is set by something other than the rounds' own times.
-    paced: bool,
+    /// For a record: whether the pace is set by something other than the rounds' own times.
+    paced: Option<bool>,
 }
 
 impl Script {
@@ -94,7 +87,7 @@ impl Script {
             let error = "the record ends here".to_owned();
             lines.push(Timed { delay_ms: 0.0, line: Line::Failed { error } });
         }
-        Ok(Self { replay: Some(Replay { paced }), ..Self::of(lines)? })
+        Ok(Self { paced: Some(paced), ..Self::of(lines)? })
     }
 
     /// Splits lines into those before the first answer, and answers.
@@ -132,7 +125,7 @@ impl Script {
         let (sender, commands) = std::sync::mpsc::channel();
         let post = Box::new(move |command| sender.send(command).is_ok());
         let body = move |controls: SharedControls| {
-            let mut player = Player { controls, sink, replay: self.replay };
+            let mut player = Player { controls, sink, paced: self.paced };
             if !player.open(&self.opening) {
                 return;
             }
@@ -165,7 +158,8 @@ impl Script {
 struct Player {
     controls: SharedControls,
     sink: Sink,
-    replay: Option<Replay>,
+    /// As in [`Script`].
+    paced: Option<bool>,
 }
 
 impl Player {
@@ -186,7 +180,7 @@ impl Player {
     /// The event of a line that does not depend on the lines before it, in the answer `generation`
     /// or before the first.
     fn event(&self, generation: Option<u64>, line: &Line) -> Option<Event> {
-        let sampled = |sampler| self.replay.map(|_| Event::Sampled(sampler));
+        let sampled = |sampler| self.paced.map(|_| Event::Sampled(sampler));
         Some(match line.clone() {
             Line::Question(question) => return sampled(question.sampler),
             Line::Sampler { sampler } => return sampled(sampler),
@@ -252,9 +246,9 @@ impl Player {
             gate.keep_pace(&self.controls);
             let Some(controls) = gate.pass(&self.controls) else { return false };
             let done = recorded.committed.len() - left;
-            let round = match self.replay {
+            let round = match self.paced {
                 None => played(recorded, done, &controls, summary.rounds),
-                Some(Replay { paced }) => {
+                Some(paced) => {
                     let spent = if paced { 0.0 } else { recorded.timing.total_ms() };
                     gate.sleep(&self.controls, milliseconds(spent));
                     if gate.cancelled(&self.controls) {

@@ -112,7 +112,7 @@ impl ChatTemplate {
 
     /// Whether the template writes something else when thoughts are switched off.
     pub fn switches_thinking(&self) -> bool {
-        let question = [message(Role::User, "question")];
+        let question = [Message::new(Role::User, "question")];
         let now = clock::now();
         let told =
             |thinking| self.with_thinking(Some(thinking)).render_as_is(&question, true, now).ok();
@@ -186,7 +186,8 @@ impl ChatTemplate {
     /// token that ends a turn. `None` if that cannot be determined.
     pub fn end_of_turn(&self) -> Option<String> {
         const ANSWER: &str = "dovetail-probe-answer";
-        let conversation = [message(Role::User, "question"), message(Role::Assistant, ANSWER)];
+        let conversation =
+            [Message::new(Role::User, "question"), Message::new(Role::Assistant, ANSWER)];
         let text = self.render(&conversation, false).ok()?;
         text.rsplit_once(ANSWER).map(|(_, after)| after.to_owned())
     }
@@ -236,9 +237,10 @@ impl ChatTemplate {
     /// Tries a system message: whether the template refuses it or leaves it out.
     fn lacks_system(&self) -> Result<bool, TemplateError> {
         const SYSTEM: &str = "dovetail-probe-system";
-        let question = message(Role::User, "question");
+        let question = Message::new(Role::User, "question");
         let now = clock::now();
-        let with = self.render_as_is(&[message(Role::System, SYSTEM), question.clone()], true, now);
+        let with =
+            self.render_as_is(&[Message::new(Role::System, SYSTEM), question.clone()], true, now);
         if with.is_ok_and(|text| text.contains(SYSTEM)) {
             return Ok(false);
         }
@@ -264,10 +266,6 @@ fn variables_of(message: &Message) -> Value {
         fields.extend([("reasoning_content", thought.as_str()), ("thinking", thought.as_str())]);
     }
     Value::from_pairs(fields)
-}
-
-fn message(role: Role, content: &str) -> Message {
-    Message::new(role, content.to_owned())
 }
 
 /// Moves leading system messages into the first user message, separated by a blank line.
@@ -296,7 +294,7 @@ mod tests {
     fn generation_marks_write_nothing() {
         let source = "{% for m in messages %}{%- generation -%} {{ m.content }} {% endgeneration %}\n!{% endfor %}";
         let template = ChatTemplate::new(source, "test", SpecialTokens::default()).unwrap();
-        let text = template.render(&[message(Role::User, "hi")], false).unwrap();
+        let text = template.render(&[Message::new(Role::User, "hi")], false).unwrap();
         assert_eq!(text, "hi !");
     }
 
@@ -338,7 +336,7 @@ mod tests {
     fn json_is_written_as_python_does() {
         let source = "{{ messages[0] | tojson }}|{{ messages[0] | tojson(indent=2) }}";
         let template = ChatTemplate::new(source, "test", SpecialTokens::default()).unwrap();
-        let text = template.render(&[message(Role::User, "<b> & 'c'")], false).unwrap();
+        let text = template.render(&[Message::new(Role::User, "<b> & 'c'")], false).unwrap();
         assert_eq!(
             text,
             "{\"role\": \"user\", \"content\": \"<b> & 'c'\"}|\

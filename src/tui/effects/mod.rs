@@ -187,9 +187,7 @@ impl EffectRunner {
 
     /// From now on another conversation is saved.
     pub fn forget(&mut self) {
-        self.leave_open();
-        self.session = None;
-        self.branch_of = None;
+        self.leave_for(None);
     }
 
     /// From now on a branch is saved, which has `messages` messages in common with what was open.
@@ -199,10 +197,13 @@ impl EffectRunner {
             id: Some(open.name().to_owned()),
             messages,
         };
-        let origin = self.session.as_ref().map(origin);
+        self.leave_for(self.session.as_ref().map(origin));
+    }
+
+    fn leave_for(&mut self, branch_of: Option<BranchOf>) {
         self.leave_open();
         self.session = None;
-        self.branch_of = origin;
+        self.branch_of = branch_of;
     }
 
     /// Opens the conversation to begin with, or lists those there are.

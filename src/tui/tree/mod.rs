@@ -116,11 +116,6 @@ impl Rounds {
         self.go(to);
     }
 
-    /// Shows the first round.
-    pub fn first(&mut self) {
-        self.go(0);
-    }
-
     /// Follows the latest.
     pub fn follow(&mut self) {
         self.cursor = None;

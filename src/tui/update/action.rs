@@ -189,7 +189,7 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
         }
         Action::LookWord(by) => state.look_at_word(by),
         Action::LookFirst => {
-            state.tree.first();
+            state.tree.go(0);
             state.look_at_end_of_round();
         }
         Action::LookLive => state.tree.follow(),
