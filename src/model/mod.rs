@@ -55,7 +55,7 @@ pub use load_error::LoadError;
 pub use load_request::LoadRequest;
 pub use narrowed::Narrowed;
 pub use placed::{PlacedTarget, TargetFallback, TargetPlace};
-pub use prompts::{LEAST_PROMPT, MOST_PROMPT_ROWS, prompt_tokens_for};
+pub use prompts::{LEAST_PROMPT, MOST_PROMPT_ROWS};
 pub use random::{KnownShape, RandomWeights};
 pub use repacked::Repacked;
 pub use rope::{RopeScaling, RopeTable, frequencies};

@@ -27,12 +27,6 @@ const GRAIN: usize = 64;
 /// another answer.
 const TAIL: usize = 16;
 
-/// The length in tokens of the shortest prompt for which `rows` rows, a multiple of 64, go to the
-/// GPU.
-pub const fn prompt_tokens_for(rows: usize) -> usize {
-    rows + TAIL
-}
-
 /// Which rows a GPU reads for a target on the CPU.
 pub(super) struct PromptReader {
     /// `None` once it has failed.

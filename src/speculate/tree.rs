@@ -157,11 +157,6 @@ impl Tree {
         tokens
     }
 
-    /// The tree attention mask: whether `node` attends to `other`, an ancestor or itself.
-    pub fn sees(&self, node: usize, other: usize) -> bool {
-        self.ancestors(node).any(|i| i == other)
-    }
-
     /// The probabilities of the paths to each node below the root, largest first.
     pub fn paths(&self) -> Vec<f64> {
         let mut paths: Vec<f64> =

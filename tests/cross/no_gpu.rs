@@ -35,9 +35,6 @@ impl HeadBackend for GpuHead {
     fn outputs(&self) -> Result<Vec<f32>, HeadError> {
         match *self {}
     }
-    fn keys_and_values(&self, _: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
-        match *self {}
-    }
     fn device_bytes(&self) -> u64 {
         match *self {}
     }

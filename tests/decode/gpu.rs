@@ -291,7 +291,7 @@ fn rounds_say_what_went_over_the_bus() {
         let options = steady(2, 0);
         let mut answer = engine.generate(request.clone(), &Letters).unwrap();
         answer.first_token(&options(0)).unwrap();
-        let before = gpu.traffic();
+        let before = gpu.traffic_meter().read();
         let mut all = Traffic::default();
         for number in 0.. {
             if answer.finish().is_some() {
@@ -305,7 +305,7 @@ fn rounds_say_what_went_over_the_bus() {
             let some = traffic.submissions > 0 && traffic.up > 0 && traffic.down > 0;
             assert!(!is_asked || some, "{placement:?} {number}");
         }
-        assert_eq!(all, gpu.traffic().since(before), "{placement:?}");
+        assert_eq!(all, gpu.traffic_meter().read().since(before), "{placement:?}");
         assert_eq!(answer.summary().traffic, all);
     }
     let target = load_files(&files, CONTEXT, 2);

@@ -124,12 +124,12 @@ fn the_prefill_says_what_went_over_the_bus() {
     let mut engine = Engine::new(Box::new(target(&files(), &gpu)), []);
     assert!(engine.is_on_gpu());
     let mut read = |length: usize| -> Summary {
-        let before = gpu.traffic();
+        let before = gpu.traffic_meter().read();
         let mut answer = engine.generate(Talk::default().ask(length), &Letters).unwrap();
         finish(&mut answer, plain(samplers()[0]));
         let summary = answer.summary().clone();
         assert!(summary.traffic.is_none());
-        assert_eq!(summary.prefill_traffic, gpu.traffic().since(before));
+        assert_eq!(summary.prefill_traffic, gpu.traffic_meter().read().since(before));
         summary
     };
     let long = read(150).prefill_traffic;
@@ -193,7 +193,7 @@ fn a_gpu_that_is_lost_between_two_slices_leaves_the_cpus_text() {
     while begun.progress().done < 150 {
         begun.prefill().unwrap();
     }
-    assert!(!gpu.traffic().is_none());
+    assert!(!gpu.traffic_meter().read().is_none());
     gpu.destroy();
     let tokens = finish(&mut begun, plain(samplers()[0]));
     assert_eq!(begun.take_notices().len(), 1);

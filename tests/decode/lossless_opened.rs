@@ -78,7 +78,7 @@ fn dflash_drafters_under_every_sampler_and_changing_options() {
 
 #[test]
 fn mtp_heads_under_every_sampler_and_changing_options() {
-    let files = MTP_HEADS.map(|(name, _)| (name, mtp_files(name)));
+    let files = MTP_HEADS.map(|name| (name, mtp_files(name)));
     for (name, files) in files.into_iter().chain([("a head that is always right", agreeing())]) {
         let mut alone = Engine::new(Box::new(load_files(&files, 256, 2)), None::<Box<dyn Drafter>>);
         let target = load_files(&files, 256, 2);

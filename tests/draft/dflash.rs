@@ -115,12 +115,6 @@ fn layers_of_two_kinds_draft_alike_on_a_gpu() {
 
 fn assert_two_rounds(case: &DflashCase, mut model: DflashModel) {
     model.inject(&case.floats("r1.features")).unwrap();
-    for layer in 0..2 {
-        let (keys, values) = model.keys_and_values(layer).unwrap();
-        let recorded = |part: &str| case.floats(&format!("r1.cache_{part}_numpy.{layer}"));
-        assert_close(case.name, &keys, &recorded("k"), LOGITS);
-        assert_close(case.name, &values, &recorded("v"), LOGITS);
-    }
     assert_round(case, "r1", &mut model);
     assert_eq!(model.len(), 24, "a draft leaves nothing in the cache");
     // All verified rows go in, then the rejected ones are dropped.

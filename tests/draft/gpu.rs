@@ -23,21 +23,21 @@ fn a_level_is_one_submission_of_which_only_candidates_come_back() {
     assert_eq!(gpu.held() - held, head.device_bytes(), "every byte is counted");
     let (features, tokens) = case.input("p0");
     let ranking = Ranking::new(WIDTH);
-    let before = gpu.traffic();
+    let before = gpu.traffic_meter().read();
     head.extend(0, Pairs { features: &features, tokens: &tokens }, 2).unwrap();
-    let extended = gpu.traffic().since(before);
+    let extended = gpu.traffic_meter().read().since(before);
     assert_eq!((extended.submissions, extended.down), (1, 0));
-    let before = gpu.traffic();
+    let before = gpu.traffic_meter().read();
     let root = head.rank_root(&ranking).unwrap();
-    let ranked = gpu.traffic().since(before);
+    let ranked = gpu.traffic_meter().read().since(before);
     assert_eq!((ranked.submissions, ranked.up, ranked.down), (1, 0, 8 * WIDTH as u64));
     let beam: Vec<BeamRow> = root
         .iter()
         .map(|&(token, _)| BeamRow { token, source: None, ancestors: Vec::new() })
         .collect();
-    let before = gpu.traffic();
+    let before = gpu.traffic_meter().read();
     assert_eq!(head.step(&beam, &ranking).unwrap().len(), WIDTH);
-    let level = gpu.traffic().since(before);
+    let level = gpu.traffic_meter().read().since(before);
     assert_eq!((level.submissions, level.down), (1, (8 * WIDTH * WIDTH) as u64));
     // Embeddings and positions of four rows.
     let hidden = case.weights.config.body.hidden as u64;

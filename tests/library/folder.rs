@@ -127,7 +127,7 @@ fn a_head_may_be_a_pytorch_file() {
     };
     assert_eq!((value("W_1", 1, 0), value("W_1", 0, 1)), (8.0 / 64.0, 1.0 / 64.0));
     assert_eq!((value("W_z", 1, 0), value("W_z", 0, 1)), (1.0 / 64.0, 16.0 / 64.0));
-    assert!(weights.embedding().is_some());
+    assert!(weights.get("embed_tokens.weight").is_some());
 }
 
 #[test]

@@ -101,9 +101,9 @@ fn a_tree_of_128_nodes_streams_the_weights_once() {
     let mut resident = PlacedTarget::on_gpu(&gpu, &request, &mut |_| {}).unwrap();
     let expected = resident.verify(&tree).unwrap();
     let mut streamed = PlacedTarget::streamed(&gpu, &request, &mut |_| {}).unwrap();
-    let before = gpu.traffic();
+    let before = gpu.traffic_meter().read();
     let found = streamed.verify(&tree).unwrap();
-    let passed = gpu.traffic().since(before);
+    let passed = gpu.traffic_meter().read().since(before);
     let bytes = streamed.streamed_bytes();
     assert!(passed.up > bytes && passed.up < bytes * 3 / 2, "{bytes} bytes once: {passed:?}");
     assert_eq!(bits(&found.logits), bits(&expected.logits));
@@ -132,9 +132,9 @@ fn streamed_blocks_give_the_bits_of_resident_ones() {
         assert!(journey(&mut streamed, PROMPT) == expected, "{format}: other bits");
         assert_eq!(gpu.held() - held, streamed.device_bytes());
         let bytes = streamed.streamed_bytes();
-        let before = gpu.traffic();
+        let before = gpu.traffic_meter().read();
         streamed.verify(&Tree::root(3)).unwrap();
-        let passed = gpu.traffic().since(before);
+        let passed = gpu.traffic_meter().read().since(before);
         assert!(passed.up > bytes, "a pass sends all of {bytes} bytes: {passed:?}");
         assert_eq!(passed.submissions, 4, "one a block, and one for the head");
         drop(streamed);
@@ -384,9 +384,9 @@ fn a_pass_is_one_submission() {
     let config = config();
     let mut target = whole(&gpu, &config, Format::F16, KvFormat::F16);
     target.prefill(&[1, 2, 3]).unwrap();
-    let before = gpu.traffic();
+    let before = gpu.traffic_meter().read();
     target.verify(&gapped_tree()).unwrap();
-    let passed = gpu.traffic().since(before);
+    let passed = gpu.traffic_meter().read().since(before);
     assert_eq!(passed.submissions, 1);
     assert_eq!(passed.down as usize, 4 * 7 * (config.vocab + config.hidden));
     assert!((passed.up as usize) < 4 * 7 * (config.hidden + config.head_dim + 16), "{passed:?}");

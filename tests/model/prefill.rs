@@ -86,7 +86,7 @@ fn rows_that_a_gpu_has_read_are_near_the_cpus() {
         let mut alone = on_cpu(&config, kv_format);
         let expected = alone.prefill(&prompt).unwrap();
         let mut target = on_gpu(&gpu, &config, kv_format);
-        let before = gpu.traffic();
+        let before = gpu.traffic_meter().read();
         let found = read(&mut target, &prompt, &[0..length], 64);
         let there = (length - 16) / 64 * 64;
         assert_eq!(target.computed_there(), [0..there], "{name}");
@@ -101,7 +101,7 @@ fn rows_that_a_gpu_has_read_are_near_the_cpus() {
         assert_close(&format!("{name}: features"), &found.features, &expected.features, tolerance);
         assert_close(&format!("{name}: logits"), &found.logits, &expected.logits, tolerance);
         // Weights were sent and rows came back: one submission per block of each slice.
-        let passed = gpu.traffic().since(before);
+        let passed = gpu.traffic_meter().read().since(before);
         let slices = there.div_ceil(512);
         assert!(passed.submissions as usize >= slices * config.layers, "{name}: {passed:?}");
         assert!(passed.up >= slices as u64 * target.streamed_bytes(), "{name}: {passed:?}");
@@ -186,13 +186,13 @@ fn rows_that_are_there_are_not_read_again() {
     let text = tokens(260);
     let mut target = on_gpu(&gpu, &config(), KvFormat::F16);
     read(&mut target, &text[..210], &[0..210], 64);
-    let before = gpu.traffic();
+    let before = gpu.traffic_meter().read();
     assert_eq!(target.begin_prompt(&[0..210], 208), 208);
     // The next question, after an answer of 20 tokens.
     assert_eq!(target.begin_prompt(&[0..208, 230..260], 209), 209);
     // A message that was changed in the middle.
     assert_eq!(target.begin_prompt(&[0..190], 150), 128);
-    assert!(gpu.traffic().since(before).is_none());
+    assert!(gpu.traffic_meter().read().since(before).is_none());
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl Eagle3Case {
 
     /// The head's embedding of tokens, `[tokens, H]`.
     pub fn embeddings(&self, tokens: &[u32]) -> candle_core::Tensor {
-        let table = match self.weights.embedding() {
+        let table = match self.weights.get("embed_tokens.weight") {
             Some(own) => own.clone(),
             None => {
                 let matrix = &self.shared.embedding;

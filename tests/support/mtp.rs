@@ -18,8 +18,8 @@ use super::gguf::Gguf;
 use super::golden::golden;
 use super::library::{arch_file, load_files, open_target};
 
-/// Each with the number of the head's block in the file.
-pub const MTP_HEADS: [(&str, usize); 3] = [("qwen35", 4), ("glm4moe", 2), ("mimo2", 3)];
+/// The models that have a head in their file.
+pub const MTP_HEADS: [&str; 3] = ["qwen35", "glm4moe", "mimo2"];
 
 pub const CONTEXT: usize = 256;
 

@@ -55,10 +55,6 @@ impl HeadBackend for Counting {
         Ok(Vec::new())
     }
 
-    fn keys_and_values(&self, _: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
-        Ok((Vec::new(), Vec::new()))
-    }
-
     fn device_bytes(&self) -> u64 {
         7
     }

@@ -151,11 +151,6 @@ impl DflashPasses for CpuDflash {
         Ok(())
     }
 
-    fn cached(&self, layer: usize) -> Result<Vec<f32>, HeadError> {
-        let slots = self.cache.slots(layer, 0..self.cache.len());
-        Ok(self.cache.format().numbers(&slots))
-    }
-
     fn bytes(&self) -> u64 {
         self.own_bytes + self.cache.bytes() as u64
     }

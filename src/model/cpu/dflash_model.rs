@@ -42,12 +42,6 @@ pub(in crate::model) trait DflashPasses: Send {
         logits: &mut Vec<f32>,
     ) -> Result<(), HeadError>;
 
-    /// The cache of one layer, `[len, k | v]`. For inspection.
-    ///
-    /// # Errors
-    /// [`HeadError::Device`].
-    fn cached(&self, layer: usize) -> Result<Vec<f32>, HeadError>;
-
     /// Bytes of weights that are its own, and of its cache.
     fn bytes(&self) -> u64;
 
@@ -278,19 +272,6 @@ impl DflashModel {
         };
         let scores = before.chunks_exact(rank).flat_map(of).collect();
         Some((tokens, scores))
-    }
-
-    /// Keys and values of the positions of one layer as the cache holds them, `[len, heads, d]`
-    /// each. For inspection.
-    ///
-    /// # Errors
-    /// [`HeadError::Device`].
-    pub fn keys_and_values(&self, layer: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
-        let shape = self.config.body.kv_shape(layer);
-        let numbers = self.passes.cached(layer)?;
-        let rows = || numbers.chunks_exact(shape.keys() + shape.values());
-        let keys = rows().flat_map(|row| &row[..shape.keys()]).copied().collect();
-        Ok((keys, rows().flat_map(|row| &row[shape.keys()..]).copied().collect()))
     }
 
     /// Bytes of weights that are its own, and of its cache; on a GPU, of those there.

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::CHUNK;
-use super::layer::Layer;
 use super::model::CpuModel;
 use super::packer::Progress;
 use super::scratch::PassTiming;
@@ -89,16 +88,6 @@ impl CpuTarget {
     /// Runs on other threads from the next pass on.
     pub fn use_pool(&mut self, pool: Arc<Pool>) {
         self.model.pool = pool;
-    }
-
-    /// The format of its first MLP matrix: in mixed files, the format of most weights.
-    pub fn format(&self) -> Format {
-        self.model
-            .weights
-            .layers
-            .first()
-            .and_then(Layer::typical)
-            .map_or(Format::F32, Matrix::format)
     }
 
     /// The embedding matrix `[V, H]`, for sharing with a draft head.

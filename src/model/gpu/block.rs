@@ -269,22 +269,6 @@ impl GpuBlocks {
         self.layers.len()
     }
 
-    /// Keys (after RoPE) and values in the first `slots` slots of one block, provided that no
-    /// commit is still to be carried out. For inspection.
-    ///
-    /// # Errors
-    /// [`GpuError`] if the device is lost.
-    pub(in crate::model) fn numbers(
-        &self,
-        block: usize,
-        slots: usize,
-    ) -> Result<Vec<f32>, GpuError> {
-        let words = slots * self.cache.slot_bytes() / 4;
-        let recorder = PassRecorder::new(&self.gpu);
-        let read = recorder.submit_and_read(&[(self.cache.block(block), 0, words)])?;
-        Ok(self.cache.format.numbers(&read))
-    }
-
     /// Bytes of weights in main memory, which every pass sends to the device.
     pub(in crate::model) fn host_bytes(&self) -> u64 {
         self.streamed.as_ref().map_or(0, StreamedWeights::host_bytes)

@@ -144,13 +144,8 @@ impl Gpu {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// What has been sent over the bus so far.
-    pub fn traffic(&self) -> Traffic {
-        self.traffic.read()
-    }
-
-    /// Its counters, for reading them later.
-    pub(crate) fn traffic_meter(&self) -> TrafficMeter {
+    /// What was sent to it and back so far; the counters go on.
+    pub fn traffic_meter(&self) -> TrafficMeter {
         self.traffic.clone()
     }
 

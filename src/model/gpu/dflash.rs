@@ -146,10 +146,6 @@ impl DflashPasses for GpuDflash {
         Ok(())
     }
 
-    fn cached(&self, layer: usize) -> Result<Vec<f32>, HeadError> {
-        Ok(self.model.blocks.numbers(layer, self.len())?)
-    }
-
     fn bytes(&self) -> u64 {
         let norm: u64 = self.norm.iter().map(GpuBuffer::bytes).sum();
         self.model.bytes() + self.fc.bytes() + norm + self.features.bytes()

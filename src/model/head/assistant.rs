@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::backend::{by_head, feature_of};
+use super::backend::feature_of;
 use super::draft_vocab::ranked;
 use super::pack::{called, scored_rows};
 use super::{
@@ -250,11 +250,6 @@ impl HeadBackend for AssistantHead {
 
     fn outputs(&self) -> Result<Vec<f32>, HeadError> {
         Ok(self.handed_on.clone())
-    }
-
-    fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
-        let slots = self.cache.slots(block, 0..self.cache.len());
-        Ok(by_head(&self.cache.format().numbers(&slots), self.cache.layer(block)))
     }
 
     fn device_bytes(&self) -> u64 {

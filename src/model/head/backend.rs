@@ -1,7 +1,6 @@
 //! What drafting needs of a draft head, on any backend. It must not depend on a backend.
 
 use super::HeadError;
-use crate::kernels::KvShape;
 use crate::model::TrafficMeter;
 use crate::speculate::{BeamRow, Ranking};
 
@@ -72,13 +71,6 @@ pub trait HeadBackend: Send {
     /// [`HeadError::Device`].
     fn outputs(&self) -> Result<Vec<f32>, HeadError>;
 
-    /// Keys (after RoPE) and values of one block, `[kv_heads, len, d]` each: the stable rows, then
-    /// the scratch rows of the steps so far. For inspection.
-    ///
-    /// # Errors
-    /// [`HeadError::Device`].
-    fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError>;
-
     /// Bytes held on the device: weights and caches.
     fn device_bytes(&self) -> u64;
 
@@ -102,16 +94,4 @@ pub enum FeatureOrigin {
 /// scratch rows.
 pub(super) fn feature_of(row: &BeamRow) -> usize {
     row.source.map_or(0, |source| source + 1)
-}
-
-/// Keys and values, `[heads, slots, width]` each, of slots with the keys of all heads and then
-/// their values.
-pub(super) fn by_head(slots: &[f32], shape: KvShape) -> (Vec<f32>, Vec<f32>) {
-    let slot = shape.keys() + shape.values();
-    let of = |first: usize, dim: usize| -> Vec<f32> {
-        let heads_at = (0..shape.heads).map(|head| first + head * dim);
-        let rows = |at| slots.chunks_exact(slot).map(move |slot| &slot[at..at + dim]);
-        heads_at.flat_map(rows).flatten().copied().collect()
-    };
-    (of(0, shape.key_dim), of(shape.keys(), shape.value_dim))
 }

@@ -108,10 +108,6 @@ impl HeadBackend for ChainedHeads {
         Ok(self.outputs.clone())
     }
 
-    fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
-        self.heads[block].keys_and_values(0)
-    }
-
     fn device_bytes(&self) -> u64 {
         self.heads.iter().map(PackedHead::device_bytes).sum()
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::backend::{FeatureOrigin, by_head, feature_of};
+use super::backend::{FeatureOrigin, feature_of};
 use super::gpu_fusion::GpuFusion;
 use super::pack::{self, bytes_in};
 use super::shared_tables::rows_of;
@@ -123,11 +123,6 @@ impl GpuHead {
         })
     }
 
-    /// The device.
-    pub fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
-    }
-
     /// Records the work for up to [`ROWS`] rows whose inputs are in the fusion's buffers.
     fn record(
         &mut self,
@@ -242,12 +237,6 @@ impl HeadBackend for GpuHead {
     fn outputs(&self) -> Result<Vec<f32>, HeadError> {
         let parts = [(&self.blocks.buffers.stream, 0, self.last * self.hidden)];
         Ok(floats_of(&PassRecorder::new(&self.gpu).submit_and_read(&parts)?))
-    }
-
-    fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
-        let body = &self.blocks.config;
-        let rows = self.blocks.cache.len + self.scratch_rows;
-        Ok(by_head(&self.blocks.numbers(block, rows)?, body.kv_shape(block)))
     }
 
     fn device_bytes(&self) -> u64 {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::backend::{FeatureOrigin, by_head, feature_of};
+use super::backend::{FeatureOrigin, feature_of};
 use super::draft_vocab::ranked;
 use super::pack::{self, Eagle3Fusion, PackedFusion};
 use super::{Candidates, DraftVocabulary, HeadBackend, HeadError, HeadRequest, Pairs, TREE_ROWS};
@@ -334,12 +334,6 @@ impl HeadBackend for PackedHead {
 
     fn outputs(&self) -> Result<Vec<f32>, HeadError> {
         Ok(self.outputs.clone())
-    }
-
-    fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
-        let slots = self.cache.slots(block, 0..self.cache.len() + self.scratch_rows);
-        let numbers = self.cache.format().numbers(&slots);
-        Ok(by_head(&numbers, self.config.kv_shape(block)))
     }
 
     fn device_bytes(&self) -> u64 {

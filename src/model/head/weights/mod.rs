@@ -116,11 +116,6 @@ impl HeadWeights {
         self.get(name).ok_or_else(missing)
     }
 
-    /// Embeddings, `[V, H]`, if the checkpoint has its own.
-    pub fn embedding(&self) -> Option<&Tensor> {
-        self.get(EMBEDDING)
-    }
-
     /// A head with only the first `blocks` blocks, as an elastic head can be run. Tensors are
     /// shared.
     #[must_use]
