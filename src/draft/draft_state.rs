@@ -4,9 +4,9 @@
 //! target.
 
 use super::recent_vocabulary::RecentVocabulary;
-use super::scratch_tree::{RankedTokens, ScratchTree};
+use super::scratch_tree::{RankedTokens, RowMap, ScratchTree};
 use super::{DraftError, is_set};
-use crate::model::{DraftRow, SharedVocabulary, SmallLm, TOKEN_GROUP, TargetError};
+use crate::model::{SharedVocabulary, SmallLm, TOKEN_GROUP, TargetError};
 use crate::plan::Setting;
 use crate::speculate::{BeamRow, Coupling, Ranking, SamplerSettings};
 use std::sync::atomic::AtomicBool;
@@ -24,20 +24,6 @@ struct RankingOrder {
     width: usize,
     /// The sampler whose noise ranks them.
     coupled: Option<SamplerSettings>,
-}
-
-/// Which of our rows the scratch rows of a growing tree after `base` are.
-#[derive(Debug, Default)]
-pub(super) struct RowMap {
-    pub(super) base: Option<usize>,
-    rows: Vec<usize>,
-}
-
-impl RowMap {
-    /// After a row, or after the text.
-    pub(super) fn behind(base: Option<usize>) -> Self {
-        Self { base, rows: Vec::new() }
-    }
 }
 
 /// The small model with the text and the rows after it.
@@ -126,7 +112,6 @@ impl DraftState {
         if width > self.order.width || coupled != self.order.coupled {
             self.order = RankingOrder { width: width.max(self.order.width), coupled };
             self.scratch = None;
-            self.lm.truncate(self.held.len());
         }
     }
 
@@ -193,31 +178,29 @@ impl DraftState {
     ) -> Result<Option<Vec<usize>>, DraftError> {
         let Some(scratch) = &mut self.scratch else { return Ok(None) };
         let mut numbers = Vec::with_capacity(wanted.len());
-        let mut fresh: Vec<DraftRow> = Vec::new();
-        let mut deepest = 0;
+        let mut fresh: Vec<BeamRow> = Vec::new();
         for &(parent, token) in wanted {
             let Some(token) = self.vocabulary.counterpart(token) else { return Ok(None) };
             numbers.push(scratch.find(token, parent).unwrap_or_else(|| {
-                fresh.push(DraftRow { parent, token });
-                deepest = deepest.max(scratch.path(parent).len() + 1);
+                fresh.push(scratch.row(token, parent));
                 scratch.len() + fresh.len() - 1
             }));
         }
         if fresh.is_empty() {
             return Ok(Some(numbers));
         }
-        let last = self.held.len() + deepest;
-        if last > self.lm.capacity() || fresh.len() > self.lm.room() {
+        let last = fresh.iter().map(|row| self.held.len() + row.ancestors.len() + 1).max();
+        if last > Some(self.lm.capacity()) || scratch.len() + fresh.len() > self.lm.room() {
             return Ok(None);
         }
-        let logits = self.lm.grow(&fresh).map_err(lost)?;
+        let logits = self.lm.grow(scratch.len(), &fresh).map_err(lost)?;
         let scored = logits.len() / fresh.len();
         let words = &self.vocabulary;
-        for (&DraftRow { parent, token }, logits) in fresh.iter().zip(logits.chunks_exact(scored)) {
-            let position = self.ends.len() + scratch.path(parent).len() + 1;
+        for (row, logits) in fresh.iter().zip(logits.chunks_exact(scored)) {
+            let position = self.ends.len() + row.ancestors.len() + 1;
             let candidates =
                 rank(words, &self.scored, self.order, logits, position, &mut self.room);
-            scratch.push(token, parent, candidates);
+            scratch.push(row.token, row.source, candidates);
         }
         Ok(Some(numbers))
     }
@@ -229,11 +212,9 @@ impl DraftState {
         grown: &mut RowMap,
         beam: &[BeamRow],
     ) -> Result<Vec<RankedTokens>, DraftError> {
-        let row =
-            |row: &BeamRow| (row.source.map_or(grown.base, |s| Some(grown.rows[s])), row.token);
-        let wanted: Vec<_> = beam.iter().map(row).collect();
+        let wanted: Vec<_> = beam.iter().map(|row| (grown.source(row), row.token)).collect();
         let Some(rows) = self.extend(&wanted)? else { return Ok(Vec::new()) };
-        grown.rows.extend(&rows);
+        grown.extend(rows.iter().copied());
         Ok(rows.into_iter().map(|row| self.after(Some(row)).to_vec()).collect())
     }
 
@@ -248,7 +229,7 @@ impl DraftState {
         if !path.is_empty() {
             let reached = &self.text[self.held.len()..][..path.len()];
             self.held.extend(reached);
-            scratch.commit(&path, &self.lm.keep(&path));
+            self.lm.keep(&path, &scratch.commit(&path));
         }
     }
 

@@ -67,46 +67,51 @@ impl ScratchTree {
         self.rows.push(ScratchRow { token, path, children });
     }
 
-    /// Makes the end of `path` the root. Only the rows in `stay` remain, in this order.
-    pub(super) fn commit(&mut self, path: &[usize], stay: &[usize]) {
-        let Some(&last) = path.last() else { return };
+    /// Makes the end of `path` the root. Only the rows below it remain, renumbered in the same
+    /// order. Returns their old numbers, which ascend.
+    pub(super) fn commit(&mut self, path: &[usize]) -> Vec<usize> {
+        let Some(&last) = path.last() else { return (0..self.rows.len()).collect() };
         self.root = std::mem::take(&mut self.rows[last].children);
-        let mut rows: Vec<Option<ScratchRow>> = self.rows.drain(..).map(Some).collect();
+        let all = std::mem::take(&mut self.rows).into_iter().enumerate();
+        let below = all.filter(|(number, row)| *number != last && row.path.contains(&last));
+        let (stay, rows): (Vec<usize>, Vec<ScratchRow>) = below.unzip();
         let number = |row: &usize| stay.binary_search(row).ok();
-        let staying = stay.iter().filter_map(|&row| rows[row].take());
-        self.rows = staying
-            .map(|row| ScratchRow {
-                path: row.path[path.len()..].iter().filter_map(number).collect(),
-                ..row
-            })
-            .collect();
+        let renumbered = |row: ScratchRow| ScratchRow {
+            path: row.path.iter().filter_map(number).collect(),
+            ..row
+        };
+        self.rows = rows.into_iter().map(renumbered).collect();
+        stay
     }
 }
 
-/// A tree that grows from a scratch row.
+/// The scratch rows of a tree that grows from one of them or from the root.
+#[derive(Debug, Default)]
+pub(super) struct RowMap {
+    from: Option<usize>,
+    rows: Vec<usize>,
+}
+
+impl RowMap {
+    /// Of a tree that grows from this row; `None` for the root.
+    pub(super) fn below(from: Option<usize>) -> Self {
+        Self { from, rows: Vec::new() }
+    }
+
+    /// The scratch row that a row of the tree's beam follows.
+    pub(super) fn source(&self, row: &BeamRow) -> Option<usize> {
+        row.source.map_or(self.from, |source| Some(self.rows[source]))
+    }
+
+    /// Notes which scratch rows the rows of the beam have become.
+    pub(super) fn extend(&mut self, rows: impl IntoIterator<Item = usize>) {
+        self.rows.extend(rows);
+    }
+}
+
+/// A tree that grows from a scratch row or the root.
 #[derive(Debug)]
 pub(super) struct GrowingTree {
     pub(super) growth: Growth,
-    /// The row it grows from; `None` for the root.
-    pub(super) from: Option<usize>,
-    /// The scratch row for each of the growth's own rows.
-    pub(super) rows: Vec<usize>,
-    /// How many levels it has.
-    pub(super) levels: usize,
-}
-
-impl GrowingTree {
-    /// A tree of one level.
-    pub(super) fn new(growth: Growth, from: Option<usize>) -> Self {
-        Self { growth, from, rows: Vec::new(), levels: 1 }
-    }
-
-    /// The rows of its next level as the backend needs them.
-    pub(super) fn beam(&self, scratch: &ScratchTree) -> Vec<BeamRow> {
-        let place = |row: &BeamRow| {
-            let source = row.source.map_or(self.from, |row| Some(self.rows[row]));
-            scratch.row(row.token, source)
-        };
-        self.growth.beam().iter().map(place).collect()
-    }
+    pub(super) rows: RowMap,
 }

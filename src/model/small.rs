@@ -1,25 +1,22 @@
 //! What a small language model must provide to be used for drafting, on any backend. It must not
 //! depend on a backend.
 
+use super::target::check_runnable;
 use super::{TargetError, TrafficMeter};
-use crate::kernels::Matrix;
+use crate::kernels::{Matrix, TreeMask};
+use crate::speculate::BeamRow;
 
 /// How many neighbouring tokens are scored or left out together.
 pub const TOKEN_GROUP: usize = Matrix::GROUP;
 
-/// A row to be run: a token after the committed positions, or after a row in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DraftRow {
-    /// The row in flight that it follows; `None` if it follows the last committed position.
-    pub parent: Option<usize>,
-    /// The token id.
-    pub token: u32,
-}
+/// Cache slots after the positions, for rows in flight: more than any tree has.
+pub(super) const SLOTS: usize = 1024;
 
 /// A language model that runs a growing tree row by row. Positions 0..`len` are committed. After
 /// them come rows in flight, numbered from 0 in the order in which they were run, until
-/// [`SmallLm::keep`] commits a path of them. The bits of a row's logits do not depend on what was
-/// run before it or with it, so no row has to be run twice.
+/// [`SmallLm::keep`] commits a path of them. Only the caller remembers which rows there are. The
+/// bits of a row's logits do not depend on what was run before it or with it, so no row has to be
+/// run twice.
 pub trait SmallLm: Send {
     /// Precision and device, e.g. `Q4_K on CPU`.
     fn describe(&self) -> String;
@@ -27,7 +24,7 @@ pub trait SmallLm: Send {
     fn vocab(&self) -> usize;
     /// How many positions it can be used for; a tree may reach as far.
     fn capacity(&self) -> usize;
-    /// How many more rows can be put in flight.
+    /// How many rows can be in flight.
     fn room(&self) -> usize;
     /// How many positions are committed.
     fn len(&self) -> usize;
@@ -46,22 +43,16 @@ pub trait SmallLm: Send {
     /// # Errors
     /// [`TargetError`]; nothing is changed then.
     fn read(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError>;
-    /// Runs `rows`, each after its parent, and leaves them in flight. Returns their logits, `[rows,
-    /// scored]`.
+    /// Runs `rows`, at least one, and leaves them in flight after the `first` ones, among which are the ancestors
+    /// of each row. Returns their logits, `[rows, scored]`.
     ///
     /// # Errors
     /// [`TargetError`]; nothing is changed then.
-    ///
-    /// # Panics
-    /// If a parent is not in flight before this call.
-    fn grow(&mut self, rows: &[DraftRow]) -> Result<&[f32], TargetError>;
-    /// Commits `path`: rows in flight, each the parent of the next; the first has no parent. The
-    /// descendants of its last row stay in flight and are renumbered in the same order; the rest is
-    /// forgotten. Returns the old number of each row that stays.
-    ///
-    /// # Panics
-    /// If `path` is not such a path.
-    fn keep(&mut self, path: &[usize]) -> Vec<usize>;
+    fn grow(&mut self, first: usize, rows: &[BeamRow]) -> Result<&[f32], TargetError>;
+    /// Commits `path`: rows in flight from the first level down. The rows in `stay`, all of them
+    /// below its last one, stay in flight and are renumbered in this order, which is the old one;
+    /// the rest is forgotten.
+    fn keep(&mut self, path: &[usize], stay: &[usize]);
     /// Forgets every position from `len` on, and the rows in flight. A model with recurrent layers
     /// may have to forget more: see [`Self::len`].
     fn truncate(&mut self, len: usize);
@@ -71,4 +62,21 @@ pub trait SmallLm: Send {
     fn traffic(&self) -> Option<TrafficMeter> {
         None
     }
+}
+
+/// The tokens and the mask with which `lm` runs `rows` after the `first` rows in flight.
+///
+/// # Errors
+/// [`TargetError`] if it has no such tokens or no room.
+pub(super) fn level(
+    lm: &dyn SmallLm,
+    first: usize,
+    rows: &[BeamRow],
+) -> Result<(Vec<u32>, TreeMask), TargetError> {
+    let tokens: Vec<u32> = rows.iter().map(|row| row.token).collect();
+    let above = rows.iter().map(|row| row.ancestors.as_slice());
+    let deepest = above.clone().map(|path| lm.len() + path.len() + 1).max().unwrap_or(0);
+    check_runnable(tokens.iter().copied(), lm.vocab(), deepest, lm.capacity())?;
+    check_runnable([], lm.vocab(), first + rows.len(), lm.room())?;
+    Ok((tokens, TreeMask::level(first, above)))
 }

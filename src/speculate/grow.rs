@@ -115,6 +115,11 @@ impl Growth {
         growth
     }
 
+    /// How many levels it has so far, without the root.
+    pub fn levels(&self) -> usize {
+        1 + self.shape.depth - self.levels
+    }
+
     /// The rows of the next draft forward; empty when the tree is complete.
     pub fn beam(&self) -> &[BeamRow] {
         if self.levels == 0 { &[] } else { &self.beam }

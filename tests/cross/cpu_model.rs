@@ -24,8 +24,6 @@ mod hf_local_heads;
 mod hf_options;
 #[path = "../../src/model/hf_recurrent.rs"]
 mod hf_recurrent;
-#[path = "../../src/model/in_flight.rs"]
-mod in_flight;
 #[path = "../../src/model/load_error.rs"]
 mod load_error;
 #[path = "../../src/model/load_request.rs"]
@@ -71,7 +69,7 @@ pub use load_request::LoadRequest;
 pub use narrowed::Narrowed;
 pub use random::{KnownShape, RandomWeights};
 pub use rope::{RopeScaling, RopeTable};
-pub use small::{DraftRow, SmallLm, TOKEN_GROUP};
+pub use small::{SmallLm, TOKEN_GROUP};
 pub use taps::FeatureSource;
 pub use target::{Target, TargetError, Verified};
 pub use traffic::{Traffic, TrafficMeter};

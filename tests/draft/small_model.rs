@@ -9,9 +9,9 @@ use dovetail::decode::{Engine, RoundOptions};
 use dovetail::draft::{Budget, Drafter, SmallModel};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{Spec, TargetFiles, open_small, open_target, shared_vocabulary};
-use dovetail::model::{CpuTarget, DraftRow, SharedVocabulary, SmallLm, TOKEN_GROUP};
+use dovetail::model::{CpuTarget, SharedVocabulary, SmallLm, TOKEN_GROUP};
 use dovetail::plan::{Schedule, Setting};
-use dovetail::speculate::{Method, SamplerSettings, Shape};
+use dovetail::speculate::{BeamRow, Method, SamplerSettings, Shape};
 use std::sync::Arc;
 
 const CONTEXT: usize = 256;
@@ -121,7 +121,7 @@ fn tokens_that_are_not_scored_change_no_other_logit() {
     let mut some = load();
     let vocab = all.vocab();
     let groups = vocab.div_ceil(TOKEN_GROUP) as u32;
-    let rows = [40, 41].map(|token| DraftRow { parent: None, token });
+    let rows = [40, 41].map(|token| BeamRow { token, source: None, ancestors: Vec::new() });
     for scored in [vec![0, 2, groups - 1], vec![1], (0..groups).collect()] {
         assert!(some.score(&scored));
         let part = |logits: &[f32]| -> Vec<f32> {
@@ -132,8 +132,8 @@ fn tokens_that_are_not_scored_change_no_other_logit() {
         some.truncate(0);
         let whole = part(all.read(&[65, 66, 67]).unwrap());
         assert_eq!(some.read(&[65, 66, 67]).unwrap(), whole);
-        let whole = part(all.grow(&rows).unwrap());
-        assert_eq!(some.grow(&rows).unwrap(), whole);
+        let whole = part(all.grow(0, &rows).unwrap());
+        assert_eq!(some.grow(0, &rows).unwrap(), whole);
     }
 }
 

@@ -8,10 +8,10 @@ use crate::support::kernels::bits;
 use crate::support::models::{load_small, small_config};
 use dovetail::kernels::{Format, KvFormat, Pool, RecurrentShape, StateKind};
 use dovetail::model::{
-    BlockOptions, Config, CpuDraft, CpuTarget, DraftRow, RandomWeights, RecurrentLayers, SmallLm,
-    Target, TargetError,
+    BlockOptions, Config, CpuDraft, CpuTarget, RandomWeights, RecurrentLayers, SmallLm, Target,
+    TargetError,
 };
-use dovetail::speculate::Tree;
+use dovetail::speculate::{BeamRow, Tree};
 use proptest::prelude::*;
 
 const VOCAB: usize = 90;
@@ -85,15 +85,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Default)]
 struct Expected {
     text: Vec<u32>,
-    rows: Vec<DraftRow>,
+    rows: Vec<BeamRow>,
 }
 
 impl Expected {
     fn path(&self, row: usize) -> Vec<usize> {
-        let mut path: Vec<usize> =
-            std::iter::successors(Some(row), |&row| self.rows[row].parent).collect();
-        path.reverse();
-        path
+        [&self.rows[row].ancestors[..], &[row]].concat()
+    }
+
+    /// A row after another one, or after the text.
+    fn row(&self, source: Option<usize>, token: u32) -> BeamRow {
+        let ancestors = source.map_or_else(Vec::new, |source| self.path(source));
+        BeamRow { token, source, ancestors }
     }
 
     /// The logits of every row in flight, from the target's pass over all of them at once. The last
@@ -104,7 +107,7 @@ impl Expected {
         target.prefill(before).unwrap();
         let mut tree = Tree::root(*root);
         for row in &self.rows {
-            tree.push(row.parent.map_or(0, |parent| parent + 1), row.token, -1.0);
+            tree.push(row.source.map_or(0, |source| source + 1), row.token, -1.0);
         }
         let pass = target.verify(&tree).unwrap();
         pass.logits.chunks(VOCAB).skip(1).map(bits).collect()
@@ -133,17 +136,14 @@ proptest! {
             match step {
                 Step::Grow(rows) => {
                     let known = expected.rows.len();
-                    let rows: Vec<DraftRow> = rows
-                        .iter()
-                        .map(|(parent, token)| {
-                            let parent = parent.index(known + 1).checked_sub(1);
-                            DraftRow { parent, token: *token }
-                        })
-                        .collect();
+                    let row = |(source, token): &(prop::sample::Index, u32)| {
+                        expected.row(source.index(known + 1).checked_sub(1), *token)
+                    };
+                    let rows: Vec<BeamRow> = rows.iter().map(row).collect();
                     if expected.text.len() + known + rows.len() > CAPACITY {
                         continue;
                     }
-                    let found = bits(small.grow(&rows).unwrap());
+                    let found = bits(small.grow(known, &rows).unwrap());
                     expected.rows.extend(rows);
                     let whole = expected.verified(&mut target);
                     prop_assert_eq!(found, whole[known..].concat());
@@ -151,17 +151,17 @@ proptest! {
                 Step::Keep(row) if !expected.rows.is_empty() => {
                     let path = expected.path(row.index(expected.rows.len()));
                     let last = *path.last().unwrap();
-                    let stay = small.keep(&path);
-                    let below = |&row: &usize| row != last && expected.path(row).contains(&last);
-                    let rows: Vec<usize> = (0..expected.rows.len()).filter(below).collect();
-                    prop_assert_eq!(&stay, &rows);
+                    let below = |&row: &usize| expected.rows[row].ancestors.contains(&last);
+                    let stay: Vec<usize> = (0..expected.rows.len()).filter(below).collect();
+                    small.keep(&path, &stay);
                     expected.text.extend(path.iter().map(|&row| expected.rows[row].token));
-                    let number = |parent: usize| stay.iter().position(|&row| row == parent);
-                    expected.rows = stay
-                        .iter()
-                        .map(|&row| expected.rows[row])
-                        .map(|row| DraftRow { parent: row.parent.and_then(number), ..row })
-                        .collect();
+                    let number = |above: &usize| stay.iter().position(|row| row == above);
+                    let renumbered = |&row: &usize| {
+                        let BeamRow { token, ref ancestors, .. } = expected.rows[row];
+                        let ancestors: Vec<usize> = ancestors.iter().filter_map(number).collect();
+                        BeamRow { token, source: ancestors.last().copied(), ancestors }
+                    };
+                    expected.rows = stay.iter().map(renumbered).collect();
                 }
                 Step::Read(tokens) if expected.text.len() + tokens.len() <= CAPACITY => {
                     let found = bits(small.read(&tokens).unwrap());
@@ -191,23 +191,27 @@ proptest! {
 fn what_cannot_be_run_is_refused_and_nothing_is_lost() {
     let mut small = small(&config(), Format::F32, 1);
     small.read(&[1, 2, 3]).unwrap();
-    let row = |parent, token| DraftRow { parent, token };
-    let before = bits(small.grow(&[row(None, 4)]).unwrap());
+    let row = |source: Option<usize>, token| BeamRow {
+        token,
+        source,
+        ancestors: source.into_iter().collect(),
+    };
+    let before = bits(small.grow(0, &[row(None, 4)]).unwrap());
     let outside = VOCAB as u32;
     assert!(matches!(small.read(&[outside]), Err(TargetError::Token { .. })));
-    assert!(matches!(small.grow(&[row(Some(0), outside)]), Err(TargetError::Token { .. })));
+    assert!(matches!(small.grow(1, &[row(Some(0), outside)]), Err(TargetError::Token { .. })));
     assert!(
         matches!(small.read(&[1; CAPACITY]), Err(TargetError::ContextFull { needed, capacity })
         if needed == CAPACITY + 3 && capacity == CAPACITY)
     );
-    let many = vec![row(None, 1); small.room() + 1];
-    assert!(matches!(small.grow(&many), Err(TargetError::ContextFull { .. })));
-    assert_eq!((small.len(), bits(small.grow(&[row(None, 4)]).unwrap())), (3, before));
+    let many = vec![row(None, 1); small.room()];
+    assert!(matches!(small.grow(1, &many), Err(TargetError::ContextFull { .. })));
+    assert_eq!((small.len(), bits(small.grow(0, &[row(None, 4)]).unwrap())), (3, before));
     // A row at the last position is the last that can be run.
     small.read(&[1; CAPACITY - 4]).unwrap();
-    small.grow(&[row(None, 1)]).unwrap();
-    assert!(matches!(small.grow(&[row(Some(0), 1)]), Err(TargetError::ContextFull { .. })));
-    assert!(small.read(&[]).unwrap().is_empty() && small.grow(&[]).unwrap().is_empty());
+    small.grow(0, &[row(None, 1)]).unwrap();
+    assert!(matches!(small.grow(1, &[row(Some(0), 1)]), Err(TargetError::ContextFull { .. })));
+    assert!(small.read(&[]).unwrap().is_empty());
 }
 
 /// As many nodes as any strategy requests, in every format: more than in the trees that grow by

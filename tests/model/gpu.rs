@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::model::{
-    BlockOptions, Config, CpuDraft, CpuTarget, DraftRow, FeatureSource, Gpu, GpuDraft, GpuLimits,
+    BlockOptions, Config, CpuDraft, CpuTarget, FeatureSource, Gpu, GpuDraft, GpuLimits,
     LoadRequest, PlacedTarget, RandomWeights, SmallLm, Target, TargetError,
 };
-use dovetail::speculate::Tree;
+use dovetail::speculate::{BeamRow, Tree};
 use proptest::strategy::{Strategy as _, ValueTree};
 use proptest::test_runner::TestRunner;
 
@@ -233,17 +233,22 @@ fn a_matrix_too_large_for_a_binding_is_held_in_parts() {
 
 /// The numbers of a drafting model's rows, on any device.
 fn growth(lm: &mut dyn SmallLm) -> Vec<Vec<f32>> {
-    let rows = |rows: &[(Option<usize>, u32)]| -> Vec<DraftRow> {
-        rows.iter().map(|&(parent, token)| DraftRow { parent, token }).collect()
+    let rows = |rows: &[(&[usize], u32)]| -> Vec<BeamRow> {
+        let row = |&(above, token): &(&[usize], u32)| BeamRow {
+            token,
+            source: above.last().copied(),
+            ancestors: above.to_vec(),
+        };
+        rows.iter().map(row).collect()
     };
     let mut seen = vec![lm.read(&[4, 8, 15, 16, 23]).unwrap().to_vec()];
-    seen.push(lm.grow(&rows(&[(None, 1), (None, 2)])).unwrap().to_vec());
-    seen.push(lm.grow(&rows(&[(Some(1), 3), (Some(0), 4), (Some(1), 5)])).unwrap().to_vec());
-    seen.push(lm.grow(&rows(&[(Some(2), 6), (Some(4), 7)])).unwrap().to_vec());
+    seen.push(lm.grow(0, &rows(&[(&[], 1), (&[], 2)])).unwrap().to_vec());
+    seen.push(lm.grow(2, &rows(&[(&[1], 3), (&[0], 4), (&[1], 5)])).unwrap().to_vec());
+    seen.push(lm.grow(5, &rows(&[(&[1, 2], 6), (&[1, 4], 7)])).unwrap().to_vec());
     // Rows 2 and 5 stay below row 1, as do 4 and 6; then one of them is kept, immediately.
-    assert_eq!(lm.keep(&[1]), [2, 4, 5, 6]);
-    assert_eq!(lm.keep(&[1]), [3]);
-    seen.push(lm.grow(&rows(&[(Some(0), 9), (None, 10)])).unwrap().to_vec());
+    lm.keep(&[1], &[2, 4, 5, 6]);
+    lm.keep(&[1], &[3]);
+    seen.push(lm.grow(1, &rows(&[(&[0], 9), (&[], 10)])).unwrap().to_vec());
     assert_eq!(lm.len(), 7);
     lm.truncate(3);
     seen.push(lm.read(&[42]).unwrap().to_vec());

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use super::FeatureHead;
 use crate::draft::outcome::{Hypothesis, OUTCOMES, after_accepting, take_likeliest};
-use crate::draft::scratch_tree::GrowingTree;
+use crate::draft::scratch_tree::{GrowingTree, RowMap};
 use crate::draft::{Ahead, AheadRequest, Budget, DraftRequest, Outcome};
 use crate::model::head::HeadError;
 use crate::speculate::SamplerSettings;
@@ -59,23 +59,21 @@ impl FeatureHead {
         while drafted.outcomes.len() < OUTCOMES && !stop.load(Ordering::Acquire) {
             let Some(likeliest) = take_likeliest(&mut hypotheses) else { break };
             let Hypothesis { node, token, row, score } = likeliest;
-            let depth = tree.nodes()[node].depth;
-            let Some(bonus) = token else {
-                let Some(row) = self.run(tree.nodes()[node].token, row, request, depth)? else {
-                    break;
-                };
-                let candidates = self.scratch.children(Some(row));
+            let next = token.unwrap_or(tree.nodes()[node].token);
+            let depth = tree.nodes()[node].depth + usize::from(token.is_some());
+            let Some(row) = self.run(next, row, request, depth)? else { break };
+            let candidates = self.scratch.children(Some(row));
+            if token.is_none() {
                 hypotheses.extend(after_accepting(tree, node, Some(row), candidates));
                 continue;
-            };
-            let Some(row) = self.run(bonus, row, request, depth + 1)? else { break };
-            let growth = request.growth(self.scratch.children(Some(row)));
-            let mut growing = GrowingTree::new(growth, Some(row));
-            while !growing.growth.beam().is_empty() && !stop.load(Ordering::Acquire) {
-                self.advance(&mut growing, request, depth + 1)?;
             }
-            let tokens = [&tree.tokens_to(node)[..], &[bonus]].concat();
-            let grown = growing.growth.clone().finish(bonus);
+            let growth = request.growth(candidates);
+            let mut growing = GrowingTree { growth, rows: RowMap::below(Some(row)) };
+            while !growing.growth.beam().is_empty() && !stop.load(Ordering::Acquire) {
+                self.advance(&mut growing, request, depth)?;
+            }
+            let tokens = [&tree.tokens_to(node)[..], &[next]].concat();
+            let grown = growing.growth.clone().finish(next);
             drafted.outcomes.push(Outcome { node, log_prob: score, tree: grown });
             if let Some(drafted_ahead) = &mut self.drafted_ahead {
                 drafted_ahead.outcomes.push(GrowingOutcome { tokens, growing });
@@ -97,7 +95,7 @@ impl FeatureHead {
         }
         let growing = outcomes.into_iter().find(|outcome| outcome.tokens == came)?.growing;
         // A tree that has hardly begun is better grown again, from the target's own features.
-        let well_grown = 2 * growing.levels > request.budget.shape.depth + 1;
+        let well_grown = 2 * growing.growth.levels() > request.budget.shape.depth + 1;
         (well_grown || growing.growth.beam().is_empty()).then_some(growing)
     }
 

@@ -6,7 +6,7 @@ mod ahead;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::scratch_tree::{GrowingTree, ScratchTree};
+use super::scratch_tree::{GrowingTree, RowMap, ScratchTree};
 use super::{Ahead, AheadRequest, Depths, DraftError, DraftRequest, Drafter, is_set};
 use crate::kernels::Pool;
 use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError, Pairs};
@@ -203,12 +203,13 @@ impl FeatureHead {
         request: &DraftRequest,
         above: usize,
     ) -> Result<(), HeadError> {
-        let beam = growing.beam(&self.scratch);
-        let rows = beam.len();
-        let (first, candidates) = self.step(beam, request, above + growing.levels + 1)?;
-        growing.rows.extend(first.into_iter().flat_map(|first| first..first + rows));
-        growing.growth.expand(&candidates);
-        growing.levels += 1;
+        let GrowingTree { growth, rows } = growing;
+        let beam = growth.beam().iter().map(|row| self.scratch.row(row.token, rows.source(row)));
+        let beam: Vec<BeamRow> = beam.collect();
+        let count = beam.len();
+        let (first, candidates) = self.step(beam, request, above + growth.levels() + 1)?;
+        rows.extend(first.into_iter().flat_map(|first| first..first + count));
+        growth.expand(&candidates);
         Ok(())
     }
 
@@ -219,7 +220,8 @@ impl FeatureHead {
             Some(growing) => growing,
             None => {
                 self.plant(request)?;
-                GrowingTree::new(request.growth(self.scratch.children(None)), None)
+                let growth = request.growth(self.scratch.children(None));
+                GrowingTree { growth, rows: RowMap::default() }
             }
         };
         while growing.growth.pays(request.least_pass) {

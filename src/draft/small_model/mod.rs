@@ -8,8 +8,9 @@ mod sequences;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::draft_state::{DraftState, RowMap};
+use super::draft_state::DraftState;
 use super::recent_vocabulary::RecentVocabulary;
+use super::scratch_tree::RowMap;
 use super::{Ahead, AheadRequest, DraftError, DraftRequest, Drafter, is_set};
 use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm, TrafficMeter};
@@ -85,7 +86,7 @@ impl SmallModel {
         stop: Option<&AtomicBool>,
     ) -> Result<Growth, DraftError> {
         let mut growth = request.growth(self.state.after(base));
-        let mut grown = RowMap::behind(base);
+        let mut grown = RowMap::below(base);
         while growth.pays(request.least_pass) && !is_set(stop) {
             let candidates = self.state.step(&mut grown, growth.beam())?;
             growth.expand(&candidates);

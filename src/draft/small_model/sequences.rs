@@ -2,7 +2,7 @@
 //! one that the target's token begins is the next tail (see [`crate::speculate::duo`]).
 
 use super::SmallModel;
-use crate::draft::draft_state::RowMap;
+use crate::draft::scratch_tree::RowMap;
 use crate::draft::{Ahead, AheadRequest, DraftError, DraftRequest};
 use crate::speculate::Tree;
 use crate::speculate::duo::{Adopted, MOST_SEQUENCES, Sequences, SequencesAhead};
@@ -55,7 +55,7 @@ impl SmallModel {
         let gamma = request.budget.shape.gamma;
         let mut sequences = Sequences::new(gamma, fixed, self.state.after(end));
         tell(&sequences);
-        let mut grown = RowMap::behind(end);
+        let mut grown = RowMap::below(end);
         while !sequences.beam().is_empty() {
             let candidates = self.state.step(&mut grown, sequences.beam())?;
             sequences.expand(&candidates);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::draft::{Budget, Depths};
-use crate::model::{DraftRow, Piece, PieceKind, TargetError};
-use crate::speculate::{Method, Shape};
+use crate::model::{Piece, PieceKind, TargetError};
+use crate::speculate::{BeamRow, Method, Shape};
 use proptest::prelude::*;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ struct Toy {
     capacity: usize,
     room: usize,
     text: Vec<u32>,
-    flight: Vec<DraftRow>,
+    flight: Vec<BeamRow>,
     logits: Vec<f32>,
     passes: Passes,
     /// Set after this many passes.
@@ -36,11 +36,10 @@ impl Toy {
         }
     }
 
-    fn path(&self, row: Option<usize>) -> Vec<u32> {
-        let rows = std::iter::successors(row, |&row| self.flight[row].parent);
-        let mut path: Vec<u32> = rows.map(|row| self.flight[row].token).collect();
-        path.reverse();
-        path
+    /// The tokens down to a row.
+    fn path(&self, row: &BeamRow) -> Vec<u32> {
+        let above = row.ancestors.iter().map(|&row| self.flight[row].token);
+        above.chain([row.token]).collect()
     }
 
     fn done(&mut self, rows: isize) {
@@ -72,7 +71,7 @@ impl SmallLm for Toy {
     }
 
     fn room(&self) -> usize {
-        self.room - self.flight.len()
+        self.room
     }
 
     fn len(&self) -> usize {
@@ -88,34 +87,36 @@ impl SmallLm for Toy {
         Ok(&self.logits)
     }
 
-    fn grow(&mut self, rows: &[DraftRow]) -> Result<&[f32], TargetError> {
-        assert!(rows.len() <= self.room());
+    fn grow(&mut self, first: usize, rows: &[BeamRow]) -> Result<&[f32], TargetError> {
+        self.flight.truncate(first);
+        assert!(first == self.flight.len() && first + rows.len() <= self.room);
         self.logits.clear();
         for row in rows {
-            let twin = |other: &DraftRow| other == row;
+            let twin = |other: &BeamRow| other == row;
             assert!(!self.flight.iter().any(twin), "a row is run once");
-            let text = [self.text.clone(), self.path(row.parent), vec![row.token]].concat();
+            assert_eq!(row.ancestors.last().copied(), row.source);
+            let text = [self.text.clone(), self.path(row)].concat();
             assert!(text.len() <= self.capacity);
             self.logits.extend(logits(&text));
         }
-        self.flight.extend(rows);
+        self.flight.extend(rows.iter().cloned());
         self.done(rows.len() as isize);
         Ok(&self.logits)
     }
 
-    fn keep(&mut self, path: &[usize]) -> Vec<usize> {
+    fn keep(&mut self, path: &[usize], stay: &[usize]) {
         let last = *path.last().unwrap();
-        self.text.extend(self.path(Some(last)));
-        let below = |&row: &usize| {
-            std::iter::successors(self.flight[row].parent, |&row| self.flight[row].parent)
-                .any(|row| row == last)
+        assert_eq!(self.flight[last].ancestors, path[..path.len() - 1]);
+        self.text.extend(self.path(&self.flight[last]));
+        let below = |&row: &usize| self.flight[row].ancestors.contains(&last);
+        assert!((0..self.flight.len()).filter(below).eq(stay.iter().copied()));
+        let number = |row: &usize| stay.binary_search(row).ok();
+        let renumbered = |&row: &usize| {
+            let BeamRow { token, ref ancestors, .. } = self.flight[row];
+            let ancestors: Vec<usize> = ancestors.iter().filter_map(number).collect();
+            BeamRow { token, source: ancestors.last().copied(), ancestors }
         };
-        let stay: Vec<usize> = (0..self.flight.len()).filter(below).collect();
-        let number = |row: usize| stay.binary_search(&row).ok();
-        let rows = stay.iter().map(|&row| self.flight[row]);
-        self.flight =
-            rows.map(|row| DraftRow { parent: row.parent.and_then(number), ..row }).collect();
-        stay
+        self.flight = stay.iter().map(renumbered).collect();
     }
 
     fn truncate(&mut self, len: usize) {

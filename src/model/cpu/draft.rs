@@ -6,14 +6,14 @@ use super::layer::Layer;
 use super::model::CpuModel;
 use super::packer::Progress;
 use crate::kernels::{Format, Matrix};
-use crate::model::in_flight::{Bounds, RowsInFlight, SLOTS};
+use crate::model::small::{SLOTS, level};
 use crate::model::target::check_runnable;
-use crate::model::{DraftRow, LoadError, LoadRequest, SmallLm, TargetError};
+use crate::model::{LoadError, LoadRequest, SmallLm, TargetError};
+use crate::speculate::BeamRow;
 
 /// A small language model on the CPU.
 pub struct CpuDraft {
     model: CpuModel,
-    flight: RowsInFlight,
 }
 
 impl CpuDraft {
@@ -26,19 +26,12 @@ impl CpuDraft {
         request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let model = CpuModel::load(request, 0, SLOTS, progress)?;
-        Ok(Self { model, flight: RowsInFlight::default() })
+        Ok(Self { model: CpuModel::load(request, 0, SLOTS, progress)? })
     }
 
     /// Bytes of weights that one pass reads.
     pub fn pass_bytes(&self) -> u64 {
         self.model.weights.pass_bytes()
-    }
-
-    fn bounds(&self) -> Bounds {
-        let vocab = self.vocab();
-        let capacity = self.capacity();
-        Bounds { vocab, capacity, slots: self.model.caches[0].capacity(), len: self.len() }
     }
 }
 
@@ -63,7 +56,7 @@ impl SmallLm for CpuDraft {
     }
 
     fn room(&self) -> usize {
-        self.model.caches[0].capacity() - self.model.caches[0].len() - self.flight.count()
+        self.model.caches[0].capacity() - self.len()
     }
 
     fn len(&self) -> usize {
@@ -80,32 +73,22 @@ impl SmallLm for CpuDraft {
         }
         let needed = self.len() + tokens.len();
         check_runnable(tokens.iter().copied(), self.vocab(), needed, self.capacity())?;
-        self.flight.clear();
         self.model.read(0, tokens);
         Ok(&self.model.logits)
     }
 
-    fn grow(&mut self, rows: &[DraftRow]) -> Result<&[f32], TargetError> {
-        if rows.is_empty() {
-            return Ok(&[]);
-        }
-        let further = self.flight.further(rows, self.bounds())?;
-        self.model.run(0..1, &further.tokens, &further.mask, 0);
-        self.flight.extend(further);
+    fn grow(&mut self, first: usize, rows: &[BeamRow]) -> Result<&[f32], TargetError> {
+        let (tokens, mask) = level(self, first, rows)?;
+        self.model.run(0..1, &tokens, &mask, 0);
         Ok(&self.model.logits)
     }
 
-    fn keep(&mut self, path: &[usize]) -> Vec<usize> {
-        let stay = self.flight.keep(path);
-        if !path.is_empty() {
-            self.model.caches[0].keep(&self.model.pool, path, &stay);
-        }
-        stay
+    fn keep(&mut self, path: &[usize], stay: &[usize]) {
+        self.model.caches[0].keep(&self.model.pool, path, stay);
     }
 
     fn truncate(&mut self, len: usize) {
         self.model.caches[0].truncate(len);
-        self.flight.clear();
     }
 
     fn bytes(&self) -> u64 {

@@ -8,18 +8,16 @@ use super::layers::load_blocks;
 use super::model::{GpuModel, Logits};
 use crate::kernels::{Matrix, TreeMask};
 use crate::model::cpu::packer::Packer;
-use crate::model::in_flight::{Bounds, RowsInFlight, SLOTS};
+use crate::model::small::{SLOTS, level};
 use crate::model::taps::Taps;
 use crate::model::target::check_runnable;
 use crate::model::weights::EMBEDDING;
-use crate::model::{
-    DraftRow, LoadError, LoadRequest, Progress, SmallLm, TargetError, TrafficMeter,
-};
+use crate::model::{LoadError, LoadRequest, Progress, SmallLm, TargetError, TrafficMeter};
+use crate::speculate::BeamRow;
 
 /// A small language model on a GPU.
 pub struct GpuDraft {
     model: GpuModel,
-    flight: RowsInFlight,
     logits: Vec<f32>,
 }
 
@@ -42,13 +40,7 @@ impl GpuDraft {
         drop(packer);
         let blocks = load_blocks(gpu, config.layers, request, SLOTS, progress)?;
         let model = GpuModel::around(blocks, request, Arc::new(embedding), progress)?;
-        Ok(Self { model, flight: RowsInFlight::default(), logits: Vec::new() })
-    }
-
-    fn bounds(&self) -> Bounds {
-        let vocab = self.vocab();
-        let capacity = self.capacity();
-        Bounds { vocab, capacity, slots: self.model.blocks.cache.slots, len: self.len() }
+        Ok(Self { model, logits: Vec::new() })
     }
 
     /// Runs a row for each of `tokens` on `mask`, whose paths begin after the committed positions.
@@ -72,7 +64,7 @@ impl SmallLm for GpuDraft {
     }
 
     fn room(&self) -> usize {
-        self.model.blocks.cache.slots - self.len() - self.flight.count()
+        self.model.blocks.cache.slots - self.len()
     }
 
     fn len(&self) -> usize {
@@ -87,35 +79,25 @@ impl SmallLm for GpuDraft {
         check_runnable(tokens.iter().copied(), self.vocab(), needed, self.capacity())?;
         let count = tokens.len();
         self.pass(tokens, &TreeMask::causal(count), Logits::Last)?;
-        self.flight.clear();
         self.model.blocks.cache.commit(&(0..count).collect::<Vec<_>>());
         Ok(&self.logits)
     }
 
-    fn grow(&mut self, rows: &[DraftRow]) -> Result<&[f32], TargetError> {
-        if rows.is_empty() {
-            return Ok(&[]);
-        }
-        let further = self.flight.further(rows, self.bounds())?;
-        self.pass(&further.tokens, &further.mask, Logits::All)?;
-        self.flight.extend(further);
+    fn grow(&mut self, first: usize, rows: &[BeamRow]) -> Result<&[f32], TargetError> {
+        let (tokens, mask) = level(self, first, rows)?;
+        self.pass(&tokens, &mask, Logits::All)?;
         Ok(&self.logits)
     }
 
-    fn keep(&mut self, path: &[usize]) -> Vec<usize> {
-        let stay = self.flight.keep(path);
-        if !path.is_empty() {
-            // The rows after the moved path are in flight again.
-            let len = self.len() + path.len();
-            self.model.blocks.cache.commit(&[path, &stay].concat());
-            self.model.blocks.cache.leave_in_flight(len);
-        }
-        stay
+    fn keep(&mut self, path: &[usize], stay: &[usize]) {
+        // The rows after the moved path are in flight again.
+        let len = self.len() + path.len();
+        self.model.blocks.cache.commit(&[path, stay].concat());
+        self.model.blocks.cache.leave_in_flight(len);
     }
 
     fn truncate(&mut self, len: usize) {
         self.model.blocks.cache.truncate(len);
-        self.flight.clear();
     }
 
     fn bytes(&self) -> u64 {
