@@ -60,7 +60,7 @@ impl Round<'_> {
         let rows = expected.len() / self.hidden;
         for (i, &token) in tokens.iter().enumerate() {
             let features = &features[i * self.hidden..(i + 1) * self.hidden];
-            head.extend(first + i, Pairs { features, tokens: &[token] }, 1).unwrap();
+            head.extend(1 + first + i, Pairs { features, tokens: &[token] }, 1).unwrap();
             let row = rows - tokens.len() + i;
             let [hidden, vocab] = [self.hidden, self.vocab];
             let expected = &expected[row * hidden..(row + 1) * hidden];
@@ -112,7 +112,8 @@ fn two_rounds_are_the_reference_programs() {
             None => Box::new(case.head()),
         };
         let head = head.as_mut();
-        assert!(head.open(tokens[0]).unwrap());
+        let zeros = &vec![0.0; hidden];
+        head.extend(0, Pairs { features: zeros, tokens: &tokens[..1] }, 1).unwrap();
         round.is_near(
             "first row",
             &head.outputs().unwrap(),
@@ -121,7 +122,7 @@ fn two_rounds_are_the_reference_programs() {
         round.rows(head, 0, &read.features[..(n - 1) * hidden], &tokens[1..]);
         let next = best(&read.logits);
         let last = &read.features[(n - 1) * hidden..];
-        head.extend(n - 1, Pairs { features: last, tokens: &[next] }, 1).unwrap();
+        head.extend(n, Pairs { features: last, tokens: &[next] }, 1).unwrap();
         round.drafts(head, own);
 
         let round = of("r2");
@@ -139,7 +140,7 @@ fn two_rounds_are_the_reference_programs() {
         // And what follows the accepted rows replaces the rejected ones.
         let bonus = best(&seen.logits[accepted * vocab..(accepted + 1) * vocab]);
         let features = &seen.features[accepted * hidden..(accepted + 1) * hidden];
-        head.extend(n + accepted, Pairs { features, tokens: &[bonus] }, 1).unwrap();
+        head.extend(n + 1 + accepted, Pairs { features, tokens: &[bonus] }, 1).unwrap();
         round.drafts(head, own);
     }
 }
@@ -154,18 +155,19 @@ fn each_of_mimos_heads_drafts_a_level() {
     let tokens = vectors.tokens("tokens");
     let n = tokens.len();
     let mut heads = case.heads();
-    assert!(heads.open(tokens[0]).unwrap());
+    let zeros = &vec![0.0; hidden];
+    heads.extend(0, Pairs { features: zeros, tokens: &tokens[..1] }, 1).unwrap();
     let checked = vectors.tokens("r2.tokens");
     let mut features = of("r1").floats("target_hidden");
     let pairs = [&tokens[1..], &checked[..1]].concat();
-    heads.extend(0, Pairs { features: &features, tokens: &pairs }, 1).unwrap();
+    heads.extend(1, Pairs { features: &features, tokens: &pairs }, 1).unwrap();
     of("r1").drafts(heads.as_mut(), 2);
     let accepted = vectors.tokens("r2.accepted")[0] as usize;
     features = of("r2").floats("target_hidden")[..(accepted + 1) * hidden].to_vec();
     let logits = of("r2").floats("target_logits");
     let bonus = best(&logits[accepted * vocab..(accepted + 1) * vocab]);
     let pairs = [&checked[1..=accepted], &[bonus]].concat();
-    heads.extend(n, Pairs { features: &features, tokens: &pairs }, 1).unwrap();
+    heads.extend(n + 1, Pairs { features: &features, tokens: &pairs }, 1).unwrap();
     of("r2").drafts(heads.as_mut(), 2);
     // There is no third level.
     let row = BeamRow { token: 1, source: Some(1), ancestors: vec![0, 1] };

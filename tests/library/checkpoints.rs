@@ -825,10 +825,11 @@ fn a_checkpoint_is_the_model_that_its_gguf_file_is() {
         if gguf.mtp.is_some() {
             let outputs = |files| {
                 let mut head = MtpCase::of(files).head();
-                head.open(tokens[0]).unwrap();
+                let zeros = &vec![0.0; gguf_hidden];
+                head.extend(0, Pairs { features: zeros, tokens: &tokens[..1] }, 1).unwrap();
                 let (features, tokens) = (&theirs.features[..], &tokens[1..]);
                 let features = &features[..tokens.len() * gguf_hidden];
-                head.extend(0, Pairs { features, tokens }, 1).unwrap();
+                head.extend(1, Pairs { features, tokens }, 1).unwrap();
                 head.outputs().unwrap()
             };
             let (ours, theirs) = (outputs(checkpoint), outputs(gguf));

@@ -39,6 +39,8 @@ pub struct FeatureHead {
     features: Vec<f32>,
     /// `[pairs]`: the token after each feature.
     tokens: Vec<u32>,
+    /// The token of the row before those of the pairs.
+    opening: Option<u32>,
     /// For each block, how many pairs it holds stable KV rows for.
     held: Vec<usize>,
     /// The scratch rows after the stable ones.
@@ -72,6 +74,7 @@ impl FeatureHead {
             fallback: None,
             features: Vec::new(),
             tokens: Vec::new(),
+            opening: None,
             held: vec![0; blocks],
             scratch: ScratchTree::default(),
             settled: None,
@@ -128,13 +131,18 @@ impl FeatureHead {
         }
     }
 
-    /// Tells the head the first token of the text.
+    /// Lets an MTP head read the first token of the text, which belongs to no pair, as if after a
+    /// feature of zeros. All stable rows are gone if it is another token than before.
     fn open(&mut self, text: &[u32]) -> Result<(), HeadError> {
-        if let Some(&first) = text.first()
-            && self.backend.open(first)?
-        {
+        let first = text.first().copied().filter(|_| self.kind.opens());
+        if first.is_some() && self.opening != first {
+            self.opening = None;
             self.held.fill(0);
             self.clear_scratch();
+            let features = &vec![0.0; self.width];
+            let tokens = first.as_slice();
+            self.backend.extend(0, Pairs { features, tokens }, self.held.len())?;
+            self.opening = first;
         }
         Ok(())
     }
@@ -154,7 +162,8 @@ impl FeatureHead {
             }
             let features = &self.features[start * self.width..end * self.width];
             let tokens = &self.tokens[start..end];
-            self.backend.extend(start, Pairs { features, tokens }, blocks)?;
+            let row = start + usize::from(self.opening.is_some());
+            self.backend.extend(row, Pairs { features, tokens }, blocks)?;
             for held in self.held[..blocks].iter_mut() {
                 *held = end;
             }
@@ -337,6 +346,7 @@ impl Drafter for FeatureHead {
             .ok_or_else(|| DraftError::Device("no other device can draft".into()))?;
         self.backend = make().map_err(lost)?;
         self.reads_beside = false;
+        self.opening = None;
         self.held.fill(0);
         self.clear_scratch();
         Ok(())

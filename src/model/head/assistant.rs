@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::backend::feature_of;
+use super::backend::{check_room, feature_of};
 use super::draft_vocab::ranked;
 use super::pack::{called, scored_rows};
 use super::{
@@ -202,11 +202,7 @@ impl HeadBackend for AssistantHead {
     fn extend(&mut self, start: usize, pairs: Pairs<'_>, _: usize) -> Result<(), HeadError> {
         let Pairs { features, tokens } = pairs;
         let rows = tokens.len();
-        let room = self.cache.capacity() - TREE_ROWS;
-        if start + rows > room {
-            let wanted = start + rows;
-            return Err(HeadError::Device(format!("{wanted} positions do not fit into {room}")));
-        }
+        check_room(start + rows, self.cache.capacity() - TREE_ROWS)?;
         self.cache.truncate(start);
         let features: Vec<&[f32]> = features.chunks_exact(features.len() / rows.max(1)).collect();
         let mut at = self.target_hidden;

@@ -30,18 +30,7 @@ pub trait HeadBackend: Send {
     /// Precision and device, e.g. `4 bits on CPU`.
     fn describe(&self) -> String;
 
-    /// Begins a text with its first token, which belongs to no pair. A head that has a row for it
-    /// runs that row again if it is another token than before; then it returns `true`, and all
-    /// stable rows are gone.
-    ///
-    /// # Errors
-    /// [`HeadError::Device`].
-    fn open(&mut self, first: u32) -> Result<bool, HeadError> {
-        let _ = first;
-        Ok(false)
-    }
-
-    /// Runs `pairs`, the first of which is pair `start`, causally through the first `blocks` blocks
+    /// Runs `pairs`, the first of which is row `start`, causally through the first `blocks` blocks
     /// and keeps their KV rows as stable rows. The rows below `start` must exist in each of these
     /// blocks; rows from `start` on are overwritten.
     ///
@@ -94,4 +83,12 @@ pub enum FeatureOrigin {
 /// scratch rows.
 pub(super) fn feature_of(row: &BeamRow) -> usize {
     row.source.map_or(0, |source| source + 1)
+}
+
+/// Checks that a head with `room` positions can hold `wanted`.
+pub(super) fn check_room(wanted: usize, room: usize) -> Result<(), HeadError> {
+    if wanted <= room {
+        return Ok(());
+    }
+    Err(HeadError::Device(format!("{wanted} positions do not fit into {room}")))
 }

@@ -44,14 +44,6 @@ impl HeadBackend for ChainedHeads {
         self.heads[0].describe()
     }
 
-    fn open(&mut self, first: u32) -> Result<bool, HeadError> {
-        let mut opened = false;
-        for head in &mut self.heads {
-            opened |= head.open(first)?;
-        }
-        Ok(opened)
-    }
-
     fn extend(&mut self, start: usize, pairs: Pairs<'_>, blocks: usize) -> Result<(), HeadError> {
         self.rows.clear();
         self.heads.iter_mut().try_for_each(|head| head.extend(start, pairs, blocks))

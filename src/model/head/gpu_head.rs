@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::backend::{FeatureOrigin, feature_of};
+use super::backend::{FeatureOrigin, check_room, feature_of};
 use super::gpu_fusion::GpuFusion;
 use super::pack::{self, bytes_in};
 use super::shared_tables::rows_of;
@@ -33,9 +33,6 @@ pub struct GpuHead {
     /// Embeddings stay in main memory, because a token needs only one row of them.
     embedding: Arc<Matrix>,
     draft_vocab: Option<DraftVocabulary>,
-    /// Whether it has a row before the pairs, and the token of that row.
-    opens: bool,
-    opening: Option<u32>,
     /// The outputs of the last stable row and of every scratch row, `[1 + scratch, H]`, from which
     /// rows can continue.
     sources: GpuBuffer,
@@ -85,9 +82,8 @@ impl GpuHead {
             return Err(HeadError::Device(format!("the GPU kernels do not support {what}")));
         }
         let config = &weights.config.body;
-        let opens = weights.kind().opens();
         // The row before the pairs has a slot too.
-        let capacity = capacity.saturating_add(usize::from(opens));
+        let capacity = capacity.saturating_add(usize::from(weights.kind().opens()));
         let slots = capacity.saturating_add(TREE_ROWS);
         let shape = BlockShape { rows: ROWS, capacity, slots, kv };
         let mut blocks = GpuBlocks::new(gpu, config, config.layers, shape)?;
@@ -113,8 +109,6 @@ impl GpuHead {
             fusion,
             embedding: embedding.map_or_else(|| Arc::clone(&shared.embedding), Arc::new),
             draft_vocab: weights.draft_vocab.clone(),
-            opens,
-            opening: None,
             sources,
             depth: config.layers,
             blocks,
@@ -162,26 +156,10 @@ impl HeadBackend for GpuHead {
         format!("{format} on {}", self.gpu.name())
     }
 
-    fn open(&mut self, first: u32) -> Result<bool, HeadError> {
-        if !self.opens || self.opening == Some(first) {
-            return Ok(false);
-        }
-        self.opening = None;
-        let features = &vec![0.0; self.hidden];
-        self.extend(0, Pairs { features, tokens: &[first] }, self.blocks.count())?;
-        self.opening = Some(first);
-        Ok(true)
-    }
-
     fn extend(&mut self, start: usize, pairs: Pairs<'_>, blocks: usize) -> Result<(), HeadError> {
         let Pairs { features, tokens } = pairs;
-        let start = start + usize::from(self.opening.is_some());
         let rows = tokens.len();
-        if start + rows > self.capacity {
-            let wanted = start + rows;
-            let room = self.capacity;
-            return Err(HeadError::Device(format!("{wanted} positions do not fit into {room}")));
-        }
+        check_room(start + rows, self.capacity)?;
         self.depth = blocks.min(self.blocks.count());
         self.blocks.cache.place_at(start);
         let width = features.len() / rows.max(1);

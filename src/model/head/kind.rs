@@ -53,7 +53,7 @@ impl FusionKind {
     }
 
     /// Whether it has a row for the first token of a text, which belongs to no pair.
-    pub(super) fn opens(self) -> bool {
+    pub(crate) fn opens(self) -> bool {
         self == Self::Mtp
     }
 

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::backend::{FeatureOrigin, feature_of};
+use super::backend::{FeatureOrigin, check_room, feature_of};
 use super::draft_vocab::ranked;
 use super::pack::{self, Eagle3Fusion, PackedFusion};
 use super::{Candidates, DraftVocabulary, HeadBackend, HeadError, HeadRequest, Pairs, TREE_ROWS};
@@ -33,8 +33,6 @@ pub struct PackedHead {
     rope: Vec<RopeTable>,
     cache: KvCache,
     blocks: usize,
-    /// The token of the row before the pairs.
-    opening: Option<u32>,
     /// Scratch rows so far.
     scratch_rows: usize,
     /// The outputs of the last pass, `[rows, H]`.
@@ -100,7 +98,6 @@ impl PackedHead {
             blocks: config.layers,
             config: config.clone(),
             pool: Arc::clone(pool),
-            opening: None,
             scratch_rows: 0,
             outputs: Vec::new(),
             sources: Vec::new(),
@@ -272,26 +269,10 @@ impl HeadBackend for PackedHead {
         format!("{} on CPU", pack::called(typical))
     }
 
-    fn open(&mut self, first: u32) -> Result<bool, HeadError> {
-        if !matches!(self.fusion, PackedFusion::Mtp(_)) || self.opening == Some(first) {
-            return Ok(false);
-        }
-        self.opening = None;
-        let features = &vec![0.0; self.config.hidden];
-        self.extend(0, Pairs { features, tokens: &[first] }, self.layers.len())?;
-        self.opening = Some(first);
-        Ok(true)
-    }
-
     fn extend(&mut self, start: usize, pairs: Pairs<'_>, blocks: usize) -> Result<(), HeadError> {
         let Pairs { features, tokens } = pairs;
-        let start = start + usize::from(self.opening.is_some());
         let rows = tokens.len();
-        let room = self.cache.capacity() - TREE_ROWS;
-        if start + rows > room {
-            let wanted = start + rows;
-            return Err(HeadError::Device(format!("{wanted} positions do not fit into {room}")));
-        }
+        check_room(start + rows, self.cache.capacity() - TREE_ROWS)?;
         self.blocks = blocks;
         self.cache.truncate(start);
         self.buffers.features.clear();
