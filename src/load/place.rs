@@ -10,9 +10,9 @@ use crate::library::{DflashFiles, TargetFiles};
 use crate::model::head::{FusionKind, GpuHead, HeadConfig};
 use crate::model::{GpuDflash, TargetPlace};
 use crate::plan::{
-    Candidate, DraftChoice, DraftSize, DrafterId, GpuLayers, GpuRoom, HeadForecast, Obstacle,
-    Placement, PlacementInputs, PlacementTimes, Reason, Setting, best_head, place_draft,
-    place_layers, stream_layers,
+    CostInputs, DraftChoice, DraftSize, DrafterId, GpuLayers, GpuRoom, HeadForecast, Measured,
+    Obstacle, Placement, PlacementInputs, Reason, SearchSpace, Setting, best_head, choose,
+    place_draft, place_layers, stream_layers,
 };
 
 /// The head to use, of those that fit the target: where the advice has drafts run or, without any
@@ -92,13 +92,20 @@ fn rate(ctx: &LoadContext<'_>, index: usize, most: usize, on_gpu: bool) -> Resul
         let rates = alike.map(|row| row.rate);
         return rates.max_by(f64::total_cmp).ok_or(Obstacle::NoRoomNextToTarget);
     }
-    let inputs = inputs(ctx, 0);
-    let of_head = inputs.drafts.get(index).ok_or(Obstacle::NoRoomNextToTarget)?;
-    let cut = |size: DraftSize| DraftSize { blocks: most, ..size };
-    let DraftChoice { on_cpu, on_gpu: there, .. } = *of_head;
-    let draft = DraftChoice { on_cpu: cut(on_cpu), on_gpu: cut(there), ..*of_head };
-    let times = PlacementTimes::Assumed { cpu: ctx.cpu, gpu: ctx.throughput(true) };
-    Ok(inputs.cost(times, Candidate::drafted_by(&draft, on_gpu)).rate)
+    let NamedHead { files, .. } = &ctx.files.heads[index];
+    let kind = ctx.files.heads[index].fusion();
+    let weight = ctx.head_weight(files, on_gpu);
+    let tied_head = ctx.files.target.config.tied_head;
+    let size = sizes::of_head(&ctx.config_of(files), kind, tied_head, weight);
+    let size = DraftSize { blocks: most, ..size };
+    let inputs = CostInputs {
+        verifier: ctx.cpu,
+        target: sizes::of_target_files(&ctx.files.target),
+        draft: Some((size, ctx.throughput(on_gpu))),
+    };
+    let space = SearchSpace::new(ctx.settings.controls, Some(size));
+    let space = SearchSpace { always: true, ..space };
+    Ok(choose(&inputs, &Measured::default(), &space).expected)
 }
 
 /// What is to be placed, with this many bytes of a GPU.

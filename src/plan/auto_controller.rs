@@ -244,7 +244,7 @@ impl Controller for AutoController {
         self.context.tree.verify_times()
     }
 
-    fn model_arm(&mut self, overrides: &TreeOverrides) -> Option<Arm> {
+    fn model_arm(&mut self, overrides: &TreeOverrides, schedule: Schedule) -> Option<Arm> {
         if self.is_plain_due() && !overrides.gamma.is_fixed() {
             return None;
         }
@@ -267,7 +267,7 @@ impl Controller for AutoController {
         Some(Arm {
             drafter: arm.drafter,
             budget,
-            schedule: Schedule::Alternate,
+            schedule,
             rate,
             verify_times,
             least_pass: if cut { arm.tree.least_pass() } else { 0.0 },

@@ -99,7 +99,10 @@ fn answers(budgets: &mut Started, text: &Text, count: usize, length: usize) -> C
             let first = budgets.controller.budget(&overrides);
             let rests = first.shape.gamma <= 1;
             let promised = if rests { 1.0 / PASS } else { text.context.0 / text.context.1 };
-            let arm = budgets.controller.model_arm(&overrides).filter(|arm| arm.rate > promised);
+            let arm = budgets
+                .controller
+                .model_arm(&overrides, Schedule::Alternate)
+                .filter(|arm| arm.rate > promised);
             let (kind, budget) = match arm {
                 Some(arm) => (MODELS[arm.drafter], arm.budget),
                 None if rests => (DrafterId::None, first),
@@ -294,7 +297,7 @@ proptest! {
                 budgets.controller.begin_answer(context, context / 2);
             }
             let budget: Budget = budgets.controller.budget(&overrides);
-            let arm = budgets.controller.model_arm(&overrides);
+            let arm = budgets.controller.model_arm(&overrides, Schedule::Alternate);
             prop_assert!(arm.is_none_or(|arm| arm.budget.shape.gamma > 1));
             let kinds = [DrafterId::None, DrafterId::Auto, DrafterId::Head, DrafterId::SmallModel];
             let mut tree = Tree::root(0);

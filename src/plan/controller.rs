@@ -14,7 +14,7 @@ use super::model_arm::ModelArm;
 use super::overrides::{Prefer, TreeOverrides};
 use super::reason::Reason;
 use super::search_space::SearchSpace;
-use super::strategy::{Sizing, Strategy};
+use super::strategy::{Schedule, Sizing, Strategy};
 use super::tree_controller::TreeController;
 use super::verify_times::VerifyTimes;
 use crate::speculate::{Budget, DrafterId, Method, Tree};
@@ -108,9 +108,9 @@ pub trait Controller: Debug + Send {
         0.0
     }
 
-    /// The model drafter for rounds in which the first drafter's tree promises less, in turn with
-    /// the target. Call after [`Self::budget`].
-    fn model_arm(&mut self, _overrides: &TreeOverrides) -> Option<Arm> {
+    /// The model drafter, on this schedule, for rounds in which the first drafter's tree promises
+    /// less. Call after [`Self::budget`].
+    fn model_arm(&mut self, _overrides: &TreeOverrides, _schedule: Schedule) -> Option<Arm> {
         None
     }
 

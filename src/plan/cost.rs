@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cost_inputs::{CostInputs, Throughput};
+use super::cost_inputs::{CostInputs, DraftSize, Throughput};
 use super::overrides::WIDTH;
 use super::verify_times::VerifyTimes;
 use crate::speculate::Shape;
@@ -34,6 +34,19 @@ pub struct LevelCost {
 }
 
 impl LevelCost {
+    /// That of a draft of this size on a device to which one pass and its results take `trip_ms`.
+    pub(super) fn guess(draft: &DraftSize, throughput: &Throughput, trip_ms: f64) -> Self {
+        let blocks: [usize; 2] = draft.range().into();
+        let widths = [WIDTH.least, WIDTH.most];
+        let ms = blocks.map(|m| {
+            let weights = (draft.fixed + m as u64 * draft.block) as f64;
+            let bytes = weights * draft.bytes_per_weight;
+            let pass = |rows: usize| rows.max(draft.pass_rows);
+            widths.map(|k| trip_ms + pass_ms(throughput, pass(k), weights, bytes, 7 * m + 4))
+        });
+        Self { blocks, widths, ms, whole: draft.pass_rows > 0 }
+    }
+
     /// How many passes draft a tree of this depth.
     pub fn passes(&self, depth: usize) -> usize {
         if self.whole { 1 } else { 1 + depth }
@@ -85,17 +98,8 @@ impl Costs {
             let products = 7 * target.layers + 1;
             (gamma, pass_ms(&inputs.verifier, gamma, weights, target.bytes_read(gamma), products))
         });
-        let level = inputs.draft.map(|(draft, throughput)| {
-            let blocks: [usize; 2] = draft.range().into();
-            let widths = [WIDTH.least, WIDTH.most];
-            let ms = blocks.map(|m| {
-                let weights = (draft.fixed + m as u64 * draft.block) as f64;
-                let bytes = weights * draft.bytes_per_weight;
-                let pass = |rows: usize| rows.max(draft.pass_rows);
-                widths.map(|rows| pass_ms(&throughput, pass(rows), weights, bytes, 7 * m + 4))
-            });
-            LevelCost { blocks, widths, ms, whole: draft.pass_rows > 0 }
-        });
+        let level =
+            inputs.draft.map(|(draft, throughput)| LevelCost::guess(&draft, &throughput, 0.0));
         // Features can wait until a tree is wanted again, so no time is expected in idle rounds.
         let verify = VerifyTimes::of(&verify);
         Self { verify, level, measured_draft: false, idle_ms: 0.0 }

@@ -69,8 +69,8 @@ pub use place::{
 };
 pub use placement_reasons::placement_reasons;
 pub use placements::{
-    BlockTime, BlocksOnGpu, Candidate, DeviceTimes, DraftChoice, PlacementForecast,
-    PlacementInputs, PlacementTimes, PrefillForecast, best_placement, is_worth_moving_for,
+    BlockTime, BlocksOnGpu, DeviceTimes, DraftChoice, PlacementForecast, PlacementInputs,
+    PrefillForecast, best_placement, is_worth_moving_for,
 };
 pub use reason::{
     Basis, BlocksReason, DuoGammaReason, GammaReason, GpuMemory, Obstacle, OverlapEffect, Reason,

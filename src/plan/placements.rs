@@ -6,9 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::DrafterId;
-use super::cost::{LevelCost, Measured, pass_ms};
+use super::cost::{LevelCost, Measured};
 use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
-use super::overrides::{TreeOverrides, WIDTH};
+use super::overrides::TreeOverrides;
 use super::pass_fit::PassFit;
 use super::place::LayerSize;
 use super::placement_reasons::offload_ms;
@@ -112,20 +112,6 @@ pub struct PlacementInputs {
     pub drafts: Vec<DraftChoice>,
     /// The values of the tree that the user has fixed.
     pub overrides: TreeOverrides,
-}
-
-/// Where the times of a placement come from.
-#[derive(Clone, Copy, Debug)]
-pub enum PlacementTimes<'a> {
-    /// Measured with some of the target's blocks.
-    Measured(&'a DeviceTimes),
-    /// Assumed from the description of a machine whose target is on the CPU.
-    Assumed {
-        /// What the CPU can do.
-        cpu: Throughput,
-        /// What the GPU can do.
-        gpu: Throughput,
-    },
 }
 
 /// How many of the target's blocks are computed on the GPU. If these are all, the LM head is there
@@ -264,7 +250,6 @@ impl PlacementInputs {
     }
 
     fn costs_of(&self, all: Vec<Candidate<'_>>, times: &DeviceTimes) -> Vec<PlacementForecast> {
-        let times = PlacementTimes::Measured(times);
         all.into_iter().map(|candidate| self.cost(times, candidate)).collect()
     }
 
@@ -354,49 +339,21 @@ impl PlacementInputs {
         PassFit::of(&passes).unwrap_or(second).throughput(self.block_weights, block_bytes)
     }
 
-    /// T_D of a draft on a device, by M and k.
-    fn level(&self, times: &DeviceTimes, draft: &DraftChoice, on_gpu: bool) -> LevelCost {
-        let (size, times_there, trip) = if on_gpu {
-            (draft.on_gpu, &times.gpu, times.trip_ms)
-        } else {
-            (draft.on_cpu, &times.cpu, 0.0)
-        };
-        let throughput = self.throughput(times_there);
-        let widths = [WIDTH.least, WIDTH.most];
-        let blocks: [usize; 2] = size.range().into();
-        let ms = blocks.map(|m| {
-            let weights = (size.fixed + m as u64 * size.block) as f64;
-            let bytes = weights * size.bytes_per_weight;
-            let pass = |rows: usize| rows.max(size.pass_rows);
-            widths.map(|rows| trip + pass_ms(&throughput, pass(rows), weights, bytes, 0))
-        });
-        LevelCost { blocks, widths, ms, whole: size.pass_rows > 0 }
-    }
-
     /// T_V and T_D of a candidate.
-    fn times_of(&self, times: PlacementTimes<'_>, candidate: Candidate<'_>) -> Costs {
-        match times {
-            PlacementTimes::Assumed { cpu, gpu } => {
-                let draft = candidate.draft.map(|draft| match candidate.draft_on_gpu {
-                    true => (draft.on_gpu, gpu),
-                    false => (draft.on_cpu, cpu),
-                });
-                Costs::guess(&CostInputs { verifier: cpu, target: self.target, draft })
-            }
-            PlacementTimes::Measured(times) => {
-                let verifier = self.throughput(&times.cpu);
-                let size = candidate.draft.map(|draft| (draft.on_cpu, verifier));
-                let inputs = CostInputs { verifier, target: self.target, draft: size };
-                let on_gpu = candidate.draft_on_gpu;
-                let level = candidate.draft.map(|draft| self.level(times, draft, on_gpu));
-                let verify = self.verify(times, candidate.target);
-                Costs::guess(&inputs).measured(&Measured { verify, level })
-            }
-        }
+    fn times_of(&self, times: &DeviceTimes, candidate: Candidate<'_>) -> Costs {
+        let verifier = self.throughput(&times.cpu);
+        let level = candidate.draft.map(|draft| match candidate.draft_on_gpu {
+            true => LevelCost::guess(&draft.on_gpu, &self.throughput(&times.gpu), times.trip_ms),
+            false => LevelCost::guess(&draft.on_cpu, &verifier, 0.0),
+        });
+        let draft = candidate.draft.map(|draft| (draft.on_cpu, verifier));
+        let verify = self.verify(times, candidate.target);
+        let inputs = CostInputs { verifier, target: self.target, draft };
+        Costs::guess(&inputs).measured(&Measured { verify, level })
     }
 
     /// What to expect of a candidate, with the budget that is best for it.
-    pub fn cost(&self, times: PlacementTimes<'_>, candidate: Candidate<'_>) -> PlacementForecast {
+    fn cost(&self, times: &DeviceTimes, candidate: Candidate<'_>) -> PlacementForecast {
         let costs = self.times_of(times, candidate);
         // T_V, T_D and the time of a round in which they give Ω tokens.
         let forecast =

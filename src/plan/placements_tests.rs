@@ -94,8 +94,7 @@ fn every_way_to_share_out_is_weighed() {
 fn blocks_on_a_fast_card_save_their_time_and_cost_a_trip() {
     let inputs = inputs(3000 * MIB);
     let times = times(10.0);
-    let measured = PlacementTimes::Measured(&times);
-    let plain = |layers| inputs.cost(measured, Candidate::plain(layers)).verify_ms;
+    let plain = |layers| inputs.cost(&times, Candidate::plain(layers)).verify_ms;
     // 33 parts of 5 ms; 18 of them take a tenth of that; one transfer in both directions.
     assert!((plain(0) - 165.0).abs() < 1e-6, "{}", plain(0));
     assert!((plain(18) - (75.0 + 9.0 + 0.1)).abs() < 1e-6, "{}", plain(18));
@@ -215,7 +214,7 @@ fn a_streamed_block_takes_the_time_of_the_card_or_of_the_bus() {
         let (inputs, times) = slow_cpu(transfer);
         let target = BlocksOnGpu { held: 0, streamed: 32 };
         let plain = Candidate { target, ..Candidate::plain(0) };
-        let found = inputs.cost(PlacementTimes::Measured(&times), plain);
+        let found = inputs.cost(&times, plain);
         let expected = 32.0 * (block_ms + 0.1) + times.gpu[0].rest_ms;
         assert!((found.verify_ms - expected).abs() < 1e-6, "{} {expected}", found.verify_ms);
         assert!(found.streamed && found.layers == 32 && !found.is_on_cpu());

@@ -9,7 +9,7 @@ use crate::files::CachedValue;
 use crate::load::{LoadReason, Strategies, StrategyController};
 use crate::messages;
 use crate::overlap::SequencesRecord;
-use crate::plan::{Arm, DrafterId, RoundObservation, Schedule, Setting, Strategy, TreeOverrides};
+use crate::plan::{DrafterId, RoundObservation, Schedule, Setting, Strategy, TreeOverrides};
 use crate::speculate::Budget;
 
 /// The strategies that can run here, and the current one.
@@ -68,7 +68,7 @@ impl Planner for StrategyPlanner {
         let overrides = strategy.overrides(&controls.tree);
         let budget = controller.budget(&overrides);
         let schedule = strategy.schedule_with(controls.overlap);
-        let arm = controller.model_arm(&overrides).map(|arm| Arm { schedule, ..arm });
+        let arm = controller.model_arm(&overrides, schedule);
         RoundOptions {
             budget: Budget { method: strategy.method_with(&controls.tree), ..budget },
             speculate: controls.speculate && drafter.is_some(),
