@@ -91,7 +91,7 @@ impl PlacedTarget {
     ) -> Result<Self, LoadError> {
         let cpu = CpuTarget::load_above(request.config.layers, request, progress)?;
         let blocks = load_blocks(gpu, request.config.layers, request, 0, progress)?;
-        let model = GpuModel::around(blocks, request, cpu.embedding(), progress)?;
+        let model = GpuModel::around(blocks, request, cpu.embedding())?;
         Ok(Self { cpu, gpu: GpuPart::Whole(Box::new(model)), fallback: None })
     }
 
@@ -107,7 +107,7 @@ impl PlacedTarget {
     ) -> Result<Self, LoadError> {
         let cpu = CpuTarget::load_above(request.config.layers, request, progress)?;
         let blocks = stream_blocks(gpu, request.config.layers, request, progress)?;
-        let model = GpuModel::around(blocks, request, cpu.embedding(), progress)?;
+        let model = GpuModel::around(blocks, request, cpu.embedding())?;
         Ok(Self { cpu, gpu: GpuPart::Whole(Box::new(model)), fallback: None })
     }
 

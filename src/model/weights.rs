@@ -316,15 +316,6 @@ pub(super) fn fetch<'a>(
     Ok(tensor)
 }
 
-/// Fetches a small matrix as f32, row by row.
-pub(super) fn table(
-    source: &dyn WeightSource,
-    name: &str,
-    shape: [usize; 2],
-) -> Result<Vec<f32>, WeightError> {
-    floats(source, name, &shape)
-}
-
 /// Fetches a vector (a norm or a bias) as f32.
 pub(super) fn vector(
     source: &dyn WeightSource,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::layer::{Convolution, Layer, NormWeights};
 use super::packer::Packer;
 use super::scratch::{CpuBlocks, PassScratch, PassTiming};
-use super::{CHUNK, DflashModel, DflashPasses, Progress};
+use super::{CHUNK, DflashModel, DflashPasses};
 use crate::kernels::{Format, KvCache, Matrix, Pool, TreeMask};
 use crate::model::dflash::DflashConfig;
 use crate::model::head::{HeadError, SharedTables};
@@ -48,10 +48,8 @@ impl CpuDflash {
         let slots = capacity.saturating_add(config.rows);
         let cache = KvCache::of_layers(body.kv_shapes(0..body.layers), slots, kv)
             .map_err(|error| LoadError::Cache { capacity: slots, error })?;
-        let mut own_bytes = 0;
-        let mut note = |packed: Progress| own_bytes = packed.bytes;
         let h = body.hidden;
-        let mut packer = Packer::new(source, pool, 0, &mut note);
+        let mut packer = Packer::new(source, pool);
         let fc =
             packer.matrix("fc.weight", [h, config.states.len() * config.target_hidden], None)?;
         let fc_norm = packer.norm(&body.block, "enc.output_norm", h)?;
@@ -68,7 +66,6 @@ impl CpuDflash {
         let embedding = table(own_embedding, weights::EMBEDDING, body.vocab, &shared.embedding)?;
         let lm_head = table(own_head, weights::HEAD, scored, &shared.lm_head)?;
         let norm = packer.norm(&body.block, weights::NORM, h)?;
-        drop(packer);
         let passes = Self {
             norm,
             rope: RopeTable::of(body, capacity),
@@ -80,7 +77,7 @@ impl CpuDflash {
             embedding,
             lm_head,
             cache,
-            own_bytes,
+            own_bytes: packer.bytes,
             scratch: PassScratch::default(),
             timing: PassTiming::default(),
         };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::packer::{Packer, Progress};
+use super::packer::Packer;
 use super::scratch::products;
 use crate::kernels::{Matrix, Pool, QuantizedRows};
 use crate::model::dflash::DflashConfig;
@@ -105,9 +105,7 @@ impl DflashModel {
         let &LoadRequest { config: body, source, ref pool, .. } = request;
         let (h, vocab) = (body.hidden, body.vocab);
         let scored = config.scored.unwrap_or(vocab);
-        let mut own_bytes = 0;
-        let mut note = |packed: Progress| own_bytes = packed.bytes;
-        let mut packer = Packer::new(source, pool, 0, &mut note);
+        let mut packer = Packer::new(source, pool);
         let markov = config.markov.map(|rank| {
             let confidence = config.confidence.then(|| {
                 let matrix = packer.matrix("conf_proj.weight", [1, h + rank], None)?;
@@ -129,7 +127,6 @@ impl DflashModel {
             })
         });
         let (markov, selector) = (markov.transpose()?, selector.transpose()?);
-        drop(packer);
         Ok(Self {
             vocabulary: draft_vocabulary(source, vocab)?,
             config: config.clone(),
@@ -140,7 +137,7 @@ impl DflashModel {
             outputs: Vec::new(),
             logits: Vec::new(),
             rows: QuantizedRows::new(),
-            own_bytes,
+            own_bytes: packer.bytes,
         })
     }
 

@@ -18,7 +18,7 @@ pub struct CpuDraft {
 
 impl CpuDraft {
     /// Packs the weights and allocates a KV cache for the request's positions and the rows of a
-    /// tree. Calls `progress` after every matrix.
+    /// tree. Calls `progress` after every block.
     ///
     /// # Errors
     /// [`LoadError`].

@@ -33,7 +33,7 @@ pub struct CpuTarget {
 
 impl CpuTarget {
     /// Packs the weights and allocates a KV cache for the request's positions, including the rows
-    /// of a tree. Calls `progress` after every matrix.
+    /// of a tree. Calls `progress` after every block.
     ///
     /// # Errors
     /// [`LoadError`].

@@ -36,17 +36,12 @@ impl Weights {
         capacity: usize,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, WeightError> {
-        let blocks = Packer::count(config, first..config.layers);
-        let per_layer = if config.block.per_layer_dim > 0 { 2 } else { 0 };
-        let total = blocks + 1 + usize::from(!config.tied_head) + per_layer;
-        let mut packer = Packer::new(source, pool, total, progress);
+        let mut packer = Packer::new(source, pool);
         let h = config.hidden;
         let vocab = config.vocab;
         Ok(Self {
             embedding: Arc::new(packer.matrix(weights::EMBEDDING, [vocab, h], None)?),
-            layers: (first..config.layers)
-                .map(|layer| packer.layer(config, layer))
-                .collect::<Result<_, _>>()?,
+            layers: packer.layers(config, first..config.layers, progress)?,
             norm: packer.norm(&config.block, weights::NORM, h)?,
             head: if config.tied_head {
                 None

@@ -64,8 +64,7 @@ impl GpuDflash {
         let slots = capacity.saturating_add(config.rows);
         let shape = BlockShape { rows: ROWS, capacity, slots, kv };
         let mut blocks = GpuBlocks::new(gpu, body, body.layers, shape)?;
-        let mut progress = |_| {};
-        let mut packer = encoder::<MatrixPlace>(gpu, source, pool, 0, &mut progress);
+        let mut packer = encoder::<MatrixPlace>(gpu, source, pool);
         for index in 0..body.layers {
             let layer = dflash_layer(&mut packer, source, config, index)?;
             let matrices = layer.matrices().into_iter().cloned().collect();
@@ -81,12 +80,8 @@ impl GpuDflash {
             true => packer.matrix(HEAD, [config.scored.unwrap_or(body.vocab), h], None)?,
             false => upload_table(gpu, &shared.lm_head, precision, pool)?,
         };
-        drop(packer);
         let embedding = match own_embedding {
-            true => {
-                let mut packer = Packer::new(source, pool, 0, &mut progress);
-                Arc::new(packer.matrix(EMBEDDING, [body.vocab, h], None)?)
-            }
+            true => Arc::new(Packer::new(source, pool).matrix(EMBEDDING, [body.vocab, h], None)?),
             false => Arc::clone(&shared.embedding),
         };
         let features = gpu.buffer(4 * (ROWS * width) as u64)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::device::Gpu;
 use super::layers::load_blocks;
 use super::model::{GpuModel, Logits};
-use crate::kernels::{Matrix, TreeMask};
+use crate::kernels::TreeMask;
 use crate::model::cpu::packer::Packer;
 use crate::model::small::{SLOTS, level};
 use crate::model::taps::Taps;
@@ -34,12 +34,11 @@ impl GpuDraft {
     ) -> Result<Self, LoadError> {
         let config = request.config;
         request.check_capacity()?;
-        let mut packer: Packer<'_, Matrix> =
-            Packer::new(request.source, &request.pool, 1, progress);
-        let embedding = packer.matrix(EMBEDDING, [config.vocab, config.hidden], None)?;
-        drop(packer);
+        let shape = [config.vocab, config.hidden];
+        let embedding =
+            Packer::new(request.source, &request.pool).matrix(EMBEDDING, shape, None)?;
         let blocks = load_blocks(gpu, config.layers, request, SLOTS, progress)?;
-        let model = GpuModel::around(blocks, request, Arc::new(embedding), progress)?;
+        let model = GpuModel::around(blocks, request, Arc::new(embedding))?;
         Ok(Self { model, logits: Vec::new() })
     }
 

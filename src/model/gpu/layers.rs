@@ -146,8 +146,7 @@ fn fill_blocks(
     let slots = capacity.saturating_add(in_flight);
     let shape = BlockShape { rows: rows_of(gpu, config, SLICE), capacity, slots, kv };
     let mut blocks = GpuBlocks::new(gpu, config, 0, shape)?;
-    let total = Packer::count(config, 0..count);
-    let mut packer = encoder::<MatrixPlace>(gpu, source, pool, total, progress);
+    let mut packer = encoder::<MatrixPlace>(gpu, source, pool);
     let mut put = |blocks: &mut GpuBlocks, index| -> Result<(), LoadError> {
         blocks.cache.add(gpu)?;
         let layer = packer.layer(config, index)?;
@@ -156,7 +155,7 @@ fn fill_blocks(
     };
     for index in 0..count {
         match put(&mut blocks, index) {
-            Ok(()) => {}
+            Ok(()) => progress(Progress { done: index + 1, total: count }),
             Err(error @ LoadError::Device(_)) if gpu.check().is_ok() => {
                 blocks.keep_first(index);
                 return Ok((blocks, Some(error)));
@@ -176,15 +175,10 @@ pub(in crate::model) fn stream_blocks(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<GpuBlocks, LoadError> {
     let &LoadRequest { config, source, ref pool, capacity, kv } = request;
-    let layers = config.layers;
     let rows = rows_of(gpu, config, STREAMED_SLICE);
     let shape = BlockShape { rows, capacity, slots: capacity, kv };
     let mut blocks = GpuBlocks::new(gpu, config, kept, shape)?;
-    let total = Packer::count(config, 0..layers);
-    let mut packer = encoder::<HostCodes>(gpu, source, pool, total, progress);
-    let all = (0..layers).map(|index| packer.layer(config, index));
-    let all = all.collect::<Result<Vec<_>, _>>()?;
-    drop(packer);
+    let all = encoder::<HostCodes>(gpu, source, pool).layers(config, 0..config.layers, progress)?;
     blocks.push_streamed(StreamedWeights::new(gpu, all)?)?;
     Ok(blocks)
 }
@@ -194,8 +188,6 @@ pub(in crate::model) fn encoder<'a, P: CodePlace>(
     gpu: &'a Gpu,
     source: &'a dyn WeightSource,
     pool: &'a Pool,
-    total: usize,
-    progress: &'a mut dyn FnMut(Progress),
 ) -> Packer<'a, EncodedMatrix<P>> {
     let make = move |unpacked: &Unpacked<'_>| {
         if source.scale(unpacked.name) != 1.0 {
@@ -214,7 +206,7 @@ pub(in crate::model) fn encoder<'a, P: CodePlace>(
         let bytes = matrix.bytes();
         Ok((matrix, bytes))
     };
-    Packer::making(source, Box::new(make), total, progress)
+    Packer::making(source, Box::new(make))
 }
 
 /// States of the residual stream that are read on the way through some blocks.

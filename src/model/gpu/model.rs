@@ -15,7 +15,7 @@ use super::step::PassRecorder;
 use crate::kernels::{Format, Matrix, Pool, TreeMask};
 use crate::model::taps::Taps;
 use crate::model::weights::{self, EMBEDDING, HEAD, HEAD_BIAS, NORM};
-use crate::model::{CpuTarget, LoadError, LoadRequest, Progress, Target, TargetError, Verified};
+use crate::model::{CpuTarget, LoadError, LoadRequest, Target, TargetError, Verified};
 use crate::speculate::Tree;
 
 /// A model on a device.
@@ -49,16 +49,14 @@ impl GpuModel {
         blocks: GpuBlocks,
         request: &LoadRequest<'_>,
         embedding: Arc<Matrix>,
-        progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
         let &LoadRequest { config, source, ref pool, .. } = request;
         let gpu = &Arc::clone(&blocks.gpu);
-        let mut packer = encoder(gpu, source, pool, 1, progress);
+        let mut packer = encoder(gpu, source, pool);
         let name = if config.tied_head { EMBEDDING } else { HEAD };
         let shape = [config.vocab, config.hidden];
         let matrix = packer.matrix(name, shape, None)?;
         let norm = packer.norm(&config.block, NORM, config.hidden)?;
-        drop(packer);
         let bias = match config.block.head_bias {
             true => Some(weights::vector(source, HEAD_BIAS, config.vocab)?),
             false => None,

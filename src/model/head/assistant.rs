@@ -123,8 +123,7 @@ impl AssistantHead {
         let &HeadRequest { weights, shared, ref pool, capacity, precision, kv, .. } = request;
         let config = over_caches(&weights.config.body);
         let narrowed = request.narrowed()?;
-        let mut progress = |_| {};
-        let mut packer = Packer::new(&narrowed, pool, 0, &mut progress);
+        let mut packer = Packer::new(&narrowed, pool);
         let [h, target_hidden] = [config.hidden, shared.embedding.inputs()];
         let layer = |layer| {
             let name = |part: &str| layer_name(layer - CACHES, part);

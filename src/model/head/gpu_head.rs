@@ -89,8 +89,7 @@ impl GpuHead {
         let mut blocks = GpuBlocks::new(gpu, config, config.layers, shape)?;
         let sources = gpu.buffer(4 * ((1 + TREE_ROWS) * config.hidden) as u64)?;
         let narrowed = request.narrowed()?;
-        let mut progress = |_| {};
-        let mut packer = encoder(gpu, &narrowed, pool, 0, &mut progress);
+        let mut packer = encoder(gpu, &narrowed, pool);
         let (fusion, layers) = pack::parts(&mut packer, request, 0)?;
         let [embedding, lm_head] = pack::tables(request, 0)?;
         let fusion = GpuFusion::new(&weights.config, fusion, &blocks, &sources, ROWS)?;

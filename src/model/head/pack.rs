@@ -198,9 +198,8 @@ pub(super) fn tables(
         if !has {
             return Ok(None);
         }
-        let mut progress = |_| {};
         let narrowed = Narrowed { source, precision, pool };
-        let mut packer = Packer::new(&narrowed, pool, 0, &mut progress);
+        let mut packer = Packer::new(&narrowed, pool);
         Ok(Some(packer.matrix(&name, [rows, body.hidden], None)?))
     };
     let stored = if in_target { precision } else { DraftPrecision::Stored };

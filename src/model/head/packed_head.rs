@@ -76,8 +76,7 @@ impl PackedHead {
         // The row before the pairs has a slot too.
         let capacity = capacity.saturating_add(usize::from(weights.kind().opens()));
         let narrowed = request.narrowed()?;
-        let mut progress = |_| {};
-        let mut packer = Packer::new(&narrowed, pool, 0, &mut progress);
+        let mut packer = Packer::new(&narrowed, pool);
         let (fusion, layers) = pack::parts(&mut packer, request, block)?;
         let [embedding, lm_head] = pack::tables(request, block)?;
         let draft_vocab = weights.draft_vocab.clone();

@@ -88,7 +88,7 @@ impl<M> Packer<'_, M> {
         let part = |part: &str| name(&format!("{}.{part}", recurrent.part()));
         let [input, gate] = recurrent.inputs().map(|part| format!("{part}.weight"));
         let kernel = part(recurrent.kernel());
-        let kernel = weights::table(self.source, &kernel, [shape.channels, shape.taps])?;
+        let kernel = weights::floats(self.source, &kernel, &[shape.channels, shape.taps])?;
         let taps = (0..shape.taps).flat_map(|tap| kernel.iter().skip(tap).step_by(shape.taps));
         let factors = recurrent
             .factors()

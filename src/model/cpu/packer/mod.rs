@@ -5,6 +5,8 @@
 mod attention;
 mod mlp;
 
+use std::ops::Range;
+
 use super::layer::{Attention, Layer, Mlp, NormWeights, PerLayer};
 use super::per_layer::UnpackedMatrix;
 use crate::kernels::{Matrix, PackError, Pool, checked_row};
@@ -14,20 +16,18 @@ use crate::model::{BlockOptions, Config, NormKind, RopeLayout};
 /// How far loading has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Matrices packed.
+    /// Blocks packed.
     pub done: usize,
-    /// Matrices in total.
+    /// Blocks in total.
     pub total: usize,
-    /// Bytes packed so far.
-    pub bytes: u64,
 }
 
-/// Packs matrix after matrix and reports each.
+/// Packs matrix after matrix.
 pub(in crate::model) struct Packer<'a, M = Matrix> {
     source: &'a dyn WeightSource,
     make: Make<'a, M>,
-    progress: &'a mut dyn FnMut(Progress),
-    state: Progress,
+    /// Bytes packed so far.
+    pub(in crate::model) bytes: u64,
 }
 
 /// A tensor of the checkpoint that is to become a matrix.
@@ -71,46 +71,14 @@ impl RowOrder {
 }
 
 impl<'a> Packer<'a> {
-    /// Prepares to pack `total` matrices of `source` for the CPU.
-    pub(in crate::model) fn new(
-        source: &'a dyn WeightSource,
-        pool: &'a Pool,
-        total: usize,
-        progress: &'a mut dyn FnMut(Progress),
-    ) -> Self {
+    /// Prepares to pack matrices of `source` for the CPU.
+    pub(in crate::model) fn new(source: &'a dyn WeightSource, pool: &'a Pool) -> Self {
         let make = move |unpacked: &Unpacked<'_>| {
             let matrix = pack(source, pool, unpacked)?.scaled(source.scale(unpacked.name));
             let bytes = matrix.bytes() as u64;
             Ok((matrix, bytes))
         };
-        Self::making(source, Box::new(make), total, progress)
-    }
-
-    /// How many matrices the blocks from `first` on have.
-    pub(in crate::model) fn count(config: &Config, blocks: std::ops::Range<usize>) -> usize {
-        let block = &config.block;
-        let dense = if block.gated { 3 } else { 2 };
-        let recurrent = |layer| block.recurrent_of(layer).map_or(0, |all| 3 + all.factors().len());
-        let attention = |layer| match &block.latent {
-            _ if !block.attends(layer) => 0,
-            Some(latent) => 3 + usize::from(latent.q_rank.is_some()) + 2 * config.heads,
-            None => {
-                let kv = [Self::has_keys(block, layer), Self::has_values(block, layer)];
-                2 + kv.into_iter().filter(|&has| has).count()
-            }
-        };
-        let mlp = |layer| match block.experts_of(layer) {
-            Some(experts) => {
-                let others =
-                    usize::from(experts.shared_intermediate > 0) + usize::from(experts.beside_mlp);
-                let latent = if experts.latent > 0 { 2 } else { 0 };
-                1 + dense * (experts.count + others) + usize::from(experts.shared_gate) + latent
-            }
-            None if block.has_mlp(layer) => dense,
-            None => 0,
-        };
-        let per_layer = if block.per_layer_dim > 0 { 2 } else { 0 };
-        blocks.map(|layer| attention(layer) + recurrent(layer) + mlp(layer) + per_layer).sum()
+        Self::making(source, Box::new(make))
     }
 
     /// Whether a layer has a matrix of keys.
@@ -126,14 +94,25 @@ impl<'a> Packer<'a> {
 }
 
 impl<'a, M> Packer<'a, M> {
-    /// Prepares to make `total` matrices from tensors of `source`.
-    pub(in crate::model) fn making(
-        source: &'a dyn WeightSource,
-        make: Make<'a, M>,
-        total: usize,
-        progress: &'a mut dyn FnMut(Progress),
-    ) -> Self {
-        Self { source, make, progress, state: Progress { done: 0, total, bytes: 0 } }
+    /// Prepares to make matrices from tensors of `source`.
+    pub(in crate::model) fn making(source: &'a dyn WeightSource, make: Make<'a, M>) -> Self {
+        Self { source, make, bytes: 0 }
+    }
+
+    /// These blocks; reports each.
+    pub(in crate::model) fn layers(
+        &mut self,
+        config: &Config,
+        layers: Range<usize>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Vec<Layer<M>>, WeightError> {
+        let total = layers.len();
+        let one = |(layer, done)| {
+            let packed = self.layer(config, layer)?;
+            progress(Progress { done, total });
+            Ok(packed)
+        };
+        layers.zip(1..).map(one).collect()
     }
 
     /// The block of this index.
@@ -242,7 +221,7 @@ impl<'a, M> Packer<'a, M> {
 
     /// A matrix that stays in its file, and the bytes of a row; `None` if the source has no file.
     pub(in crate::model) fn stored(
-        &mut self,
+        &self,
         name: &str,
         shape: [usize; 2],
     ) -> Result<Option<UnpackedMatrix>, WeightError> {
@@ -251,8 +230,6 @@ impl<'a, M> Packer<'a, M> {
         let format = tensor.format;
         let row_bytes = checked_row(format, shape[0], shape[1], (*bytes).as_ref().len())
             .map_err(|error| WeightError::of(self.source, name, format!(": {error}")))?;
-        self.state.done += 1;
-        (self.progress)(self.state);
         Ok(Some(UnpackedMatrix { bytes, format, row_bytes, scale: self.source.scale(name) }))
     }
 
@@ -296,9 +273,7 @@ impl<'a, M> Packer<'a, M> {
         let (matrix, bytes) = (self.make)(&unpacked)?;
         drop(tensor);
         self.source.release(name);
-        self.state.done += 1;
-        self.state.bytes += bytes;
-        (self.progress)(self.state);
+        self.bytes += bytes;
         Ok(matrix)
     }
 }
@@ -310,7 +285,7 @@ impl Unpacked<'_> {
     /// [`PackError`] if the tensor has more or fewer bytes than its shape needs.
     pub(in crate::model) fn append_rows(
         &self,
-        rows: std::ops::Range<usize>,
+        rows: Range<usize>,
         file: &mut Vec<u8>,
     ) -> Result<(), PackError> {
         let bytes = &*self.tensor.bytes;
