@@ -8,7 +8,7 @@ use super::block::{BlockShape, GpuBlocks};
 use super::buffer::GpuBuffer;
 use super::device::{Gpu, bytes_of, floats_of};
 use super::error::GpuError;
-use super::matrix::{CodePlace, EncodedMatrix, HostCodes, MatrixPlace, UploadError};
+use super::matrix::{CodePlace, EncodedMatrix, HostCodes, MatrixPlace};
 use super::places::PassRows;
 use super::step::PassRecorder;
 use super::streamed::StreamedWeights;
@@ -194,15 +194,14 @@ pub(in crate::model) fn encoder<'a, P: CodePlace>(
             let told = "the GPU kernels do not support one scale per tensor (NVFP4)";
             return Err(unpacked.not_taken(told.to_owned()));
         }
-        let mut fill =
-            |rows: Range<usize>, file: &mut Vec<u8>| Ok(unpacked.append_rows(rows, file)?);
+        let mut fill = |rows: Range<usize>, file: &mut Vec<u8>| {
+            for row in rows {
+                file.extend_from_slice(unpacked.row(row));
+            }
+        };
         let format = unpacked.tensor.format;
-        let matrix = EncodedMatrix::encode(gpu, format, unpacked.shape, pool, &mut fill).map_err(
-            |error| match error {
-                UploadError::Pack(error) => unpacked.refused(source, error),
-                other => unpacked.not_taken(other.to_string()),
-            },
-        )?;
+        let matrix = EncodedMatrix::encode(gpu, format, unpacked.shape, pool, &mut fill)
+            .map_err(|error| unpacked.not_taken(error.to_string()))?;
         let bytes = matrix.bytes();
         Ok((matrix, bytes))
     };

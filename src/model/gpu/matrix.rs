@@ -9,7 +9,7 @@ use super::device::Gpu;
 use super::encode::{Encoding, encode};
 use super::error::GpuError;
 use super::maker::OUTPUTS;
-use crate::kernels::{Format, PackError, Pool};
+use crate::kernels::{Format, Pool};
 
 /// How many bytes of a file are encoded at a time.
 const AT_ONCE: usize = 4 << 20;
@@ -34,8 +34,7 @@ pub(in crate::model) type GpuMatrix = EncodedMatrix<MatrixPlace>;
 pub(super) type HostMatrix = EncodedMatrix<HostCodes>;
 
 /// Appends a run of a matrix's rows as a file in its format stores them.
-pub(in crate::model) type Fill<'a> =
-    &'a mut dyn FnMut(Range<usize>, &mut Vec<u8>) -> Result<(), UploadError>;
+pub(in crate::model) type Fill<'a> = &'a mut dyn FnMut(Range<usize>, &mut Vec<u8>);
 
 /// Some rows of a matrix.
 #[derive(Clone)]
@@ -102,31 +101,22 @@ impl CodePlace for HostCodes {
     }
 }
 
-/// Why a matrix cannot be encoded or put on a device.
-#[derive(Debug, thiserror::Error)]
-pub(in crate::model) enum UploadError {
-    #[error(transparent)]
-    Gpu(#[from] GpuError),
-    #[error(transparent)]
-    Pack(#[from] PackError),
-}
-
 impl<P: CodePlace> EncodedMatrix<P> {
     /// Encodes a matrix run by run, in parts that fit in a binding of the device.
     ///
     /// # Errors
-    /// [`UploadError`].
+    /// [`GpuError`].
     pub(in crate::model) fn encode(
         gpu: &Gpu,
         format: Format,
         [outputs, inputs]: [usize; 2],
         pool: &Pool,
         fill: Fill<'_>,
-    ) -> Result<Self, UploadError> {
+    ) -> Result<Self, GpuError> {
         if !inputs.is_multiple_of(COLUMNS) {
             let told =
                 format!("the GPU kernels need rows of a multiple of 8 weights, not {inputs}");
-            return Err(GpuError(told).into());
+            return Err(GpuError(told));
         }
         let encoding = Encoding::of(format);
         let code = encoding.code_bytes(inputs);
@@ -142,8 +132,9 @@ impl<P: CodePlace> EncodedMatrix<P> {
             for at in (0..rows).step_by(run) {
                 let count = run.min(rows - at);
                 file.clear();
-                fill(first + at..first + at + count, &mut file)?;
-                let (codes, scales) = encode(format, [count, inputs], &file, pool)?;
+                fill(first + at..first + at + count, &mut file);
+                let (codes, scales) = encode(format, [count, inputs], &file, pool)
+                    .map_err(|error| GpuError(error.to_string()))?;
                 place.put(gpu, at, &codes, &scales, count);
             }
             parts.push(MatrixPart { first, rows, place });

@@ -46,7 +46,7 @@ pub use error::GpuError;
 pub(super) use kernels::Shader;
 pub(super) use layers::{STREAMED_SLICE, encoder, load_blocks, load_fitting, stream_blocks};
 pub(super) use maker::{GpuNorm, GpuProduct, StepMaker};
-pub(super) use matrix::{GpuMatrix, UploadError};
+pub(super) use matrix::GpuMatrix;
 pub(super) use model::GpuModel;
 pub(super) use places::PassRows;
 pub(super) use scores::{LmHead, Scores};

@@ -15,7 +15,7 @@ use crate::kernels::{Format, Matrix, Pool, TreeMask};
 use crate::model::TrafficMeter;
 use crate::model::gpu::{
     BlockShape, Gpu, GpuBlocks, GpuBuffer, GpuError, GpuMatrix, LmHead, PassRecorder, PassRows,
-    Scores, UploadError, bytes_of, bytes_of_words, encoder, floats_of,
+    Scores, bytes_of, bytes_of_words, encoder, floats_of,
 };
 use crate::speculate::{BeamRow, Ranking};
 
@@ -46,12 +46,6 @@ pub struct GpuHead {
 
 impl From<GpuError> for HeadError {
     fn from(error: GpuError) -> Self {
-        Self::Device(error.to_string())
-    }
-}
-
-impl From<UploadError> for HeadError {
-    fn from(error: UploadError) -> Self {
         Self::Device(error.to_string())
     }
 }
@@ -242,7 +236,6 @@ pub(in crate::model) fn upload_table(
     let mut fill = |at: std::ops::Range<usize>, file: &mut Vec<u8>| {
         let at: Vec<u32> = at.map(|row| row as u32).collect();
         file.extend(bytes_in(format, &rows_of(table, &at)));
-        Ok(())
     };
     Ok(GpuMatrix::encode(gpu, format, [outputs, inputs], pool, &mut fill)?)
 }

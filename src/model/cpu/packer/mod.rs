@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::layer::{Attention, Layer, Mlp, NormWeights, PerLayer};
 use super::per_layer::UnpackedMatrix;
-use crate::kernels::{Matrix, PackError, Pool, checked_row};
+use crate::kernels::{Format, Matrix, Pool, checked_row};
 use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
 use crate::model::{BlockOptions, Config, NormKind, RopeLayout};
 
@@ -36,6 +36,7 @@ pub(in crate::model) struct Unpacked<'a> {
     pub(in crate::model) tensor: &'a RawTensor<'a>,
     /// Rows and columns.
     pub(in crate::model) shape: [usize; 2],
+    row_bytes: usize,
     order: Option<RowOrder>,
 }
 
@@ -226,11 +227,21 @@ impl<'a, M> Packer<'a, M> {
         shape: [usize; 2],
     ) -> Result<Option<UnpackedMatrix>, WeightError> {
         let Some(bytes) = self.source.mapped(name) else { return Ok(None) };
-        let tensor = weights::fetch(self.source, name, &shape)?;
-        let format = tensor.format;
-        let row_bytes = checked_row(format, shape[0], shape[1], (*bytes).as_ref().len())
-            .map_err(|error| WeightError::of(self.source, name, format!(": {error}")))?;
+        let format = weights::fetch(self.source, name, &shape)?.format;
+        let row_bytes = self.row_bytes(name, format, shape, (*bytes).as_ref())?;
         Ok(Some(UnpackedMatrix { bytes, format, row_bytes, scale: self.source.scale(name) }))
+    }
+
+    /// How many bytes a row has, once the tensor has been found to have as many as its shape needs.
+    fn row_bytes(
+        &self,
+        name: &str,
+        format: Format,
+        [rows, columns]: [usize; 2],
+        bytes: &[u8],
+    ) -> Result<usize, WeightError> {
+        checked_row(format, rows, columns, bytes.len())
+            .map_err(|error| WeightError::of(self.source, name, format!(": {error}")))
     }
 
     /// A norm of the family's kind.
@@ -269,7 +280,8 @@ impl<'a, M> Packer<'a, M> {
         order: Option<RowOrder>,
     ) -> Result<M, WeightError> {
         let tensor = weights::fetch(self.source, name, &shape)?;
-        let unpacked = Unpacked { name, tensor: &tensor, shape, order };
+        let row_bytes = self.row_bytes(name, tensor.format, shape, &tensor.bytes)?;
+        let unpacked = Unpacked { name, tensor: &tensor, shape, row_bytes, order };
         let (matrix, bytes) = (self.make)(&unpacked)?;
         drop(tensor);
         self.source.release(name);
@@ -279,37 +291,15 @@ impl<'a, M> Packer<'a, M> {
 }
 
 impl Unpacked<'_> {
-    /// Appends some of its rows, in the order of the matrix, as they are stored in the file.
-    ///
-    /// # Errors
-    /// [`PackError`] if the tensor has more or fewer bytes than its shape needs.
-    pub(in crate::model) fn append_rows(
-        &self,
-        rows: Range<usize>,
-        file: &mut Vec<u8>,
-    ) -> Result<(), PackError> {
-        let bytes = &*self.tensor.bytes;
-        let [outputs, inputs] = self.shape;
-        let row = checked_row(self.tensor.format, outputs, inputs, bytes.len())?;
-        for i in rows {
-            let i = self.order.map_or(i, |order| order.stored(i));
-            file.extend_from_slice(&bytes[i * row..(i + 1) * row]);
-        }
-        Ok(())
+    /// Row `i` of the matrix as it is stored in the file.
+    pub(in crate::model) fn row(&self, i: usize) -> &[u8] {
+        let i = self.order.map_or(i, |order| order.stored(i));
+        &self.tensor.bytes[i * self.row_bytes..][..self.row_bytes]
     }
 
     /// The error that a device does not accept this tensor.
     pub(in crate::model) fn not_taken(&self, reason: String) -> WeightError {
         WeightError::Device { name: self.name.to_owned(), reason }
-    }
-
-    /// The error that this tensor cannot be packed.
-    pub(in crate::model) fn refused(
-        &self,
-        source: &dyn WeightSource,
-        error: PackError,
-    ) -> WeightError {
-        WeightError::of(source, self.name, format!(": {error}"))
     }
 }
 
@@ -320,12 +310,9 @@ fn pack(
     pool: &Pool,
     unpacked: &Unpacked<'_>,
 ) -> Result<Matrix, WeightError> {
-    let &Unpacked { name, tensor, shape: [rows, cols], order } = unpacked;
+    let &Unpacked { name, tensor, shape: [rows, cols], .. } = unpacked;
     let format = tensor.format;
-    let bytes = &*tensor.bytes;
-    let refused = |error| unpacked.refused(source, error);
-    let row = checked_row(format, rows, cols, bytes.len()).map_err(refused)?;
-    let at = |i: usize| &bytes[order.map_or(i, |order| order.stored(i)) * row..][..row];
+    let at = |i: usize| unpacked.row(i);
     let store = source.packed();
     if let Some(store) = store
         && let Some(kept) = store.get(name, format, [rows, cols], pool)
@@ -335,8 +322,8 @@ fn pack(
         }
         store.refuse(name);
     }
-    let matrix =
-        Matrix::pack_rows(format, rows, cols, at, source.repacks(), pool).map_err(refused)?;
+    let matrix = Matrix::pack_rows(format, rows, cols, at, source.repacks(), pool)
+        .map_err(|error| WeightError::of(source, name, format!(": {error}")))?;
     if let Some(store) = store {
         store.put(name, &matrix);
     }
