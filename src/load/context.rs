@@ -10,7 +10,7 @@ use super::sizes;
 use crate::draft::SmallModel;
 use crate::files::cache_folder;
 use crate::hardware::{Machine, adapters};
-use crate::kernels::{Format, KvFormat, Pool};
+use crate::kernels::{Format, Pool};
 use crate::library::{HeadFiles, PackedWeights, TargetFiles, packed_cache};
 use crate::model::head::{DraftPrecision, GpuHead, HeadConfig};
 use crate::model::{self, Gpu, GpuDflash, GpuLimits, LoadRequest, Narrowed, WeightSource};
@@ -287,7 +287,7 @@ impl<'a> LoadContext<'a> {
             source,
             pool: Arc::clone(&self.pool),
             capacity: self.context,
-            kv: self.kv(),
+            kv: self.settings.kv,
         }
     }
 
@@ -324,11 +324,6 @@ impl<'a> LoadContext<'a> {
             (false, false) => PackedFrom::Files,
         };
         Ok(WithPacked { loaded, from, not_kept })
-    }
-
-    /// The number format of a KV cache.
-    pub(super) fn kv(&self) -> KvFormat {
-        self.settings.kv
     }
 }
 

@@ -28,12 +28,7 @@ impl LoadedDrafter {
     pub(super) fn parameters(&self) -> Vec<u64> {
         let most = self.size.blocks.max(1) as u64;
         let with = |blocks| self.own_weights + blocks * self.size.block;
-        if self.is_model() { (1..=most).map(with).collect() } else { Vec::new() }
-    }
-
-    /// Whether it runs a model, which takes time.
-    pub(super) fn is_model(&self) -> bool {
-        self.kind.is_model()
+        if self.kind.is_model() { (1..=most).map(with).collect() } else { Vec::new() }
     }
 
     /// Bytes on the GPU.

@@ -53,7 +53,8 @@ pub(super) fn load(
     let config = &head.weights.config;
     let kind = head.weights.kind();
     let bytes_per_weight = ctx.head_weight(files, on_gpu);
-    let size = sizes::of_head(config, kind, target.tied_head, bytes_per_weight);
+    let tied_head = ctx.files.target.config.tied_head;
+    let size = sizes::of_head(config, kind, tied_head, bytes_per_weight);
     let (pool, threads) = ctx.draft_pool(target.size, size, on_gpu);
     let beside = target.is_apart_from(on_gpu);
     let reads = Reason::ReadsPrompt { beside };

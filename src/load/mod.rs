@@ -249,7 +249,7 @@ fn load_files(
     let snapshots = snapshot_store(&ctx, &target);
     let kv_bytes = target
         .keeps_kv_here()
-        .then(|| sizes::kv_bytes(&files.target.config, ctx.context, ctx.kv()));
+        .then(|| sizes::kv_bytes(&files.target.config, ctx.context, ctx.settings.kv));
     let target_in_use = target.into_target(&ctx);
     let TargetFiles { tokenizer, template, eos, formats, repack: repacked, .. } = files.target;
     let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
@@ -319,7 +319,7 @@ fn snapshot_store(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<Snapsh
         env!("CARGO_PKG_VERSION"),
         std::env::consts::ARCH,
         ctx.pool.isa(),
-        ctx.kv(),
+        ctx.settings.kv,
         ctx.context,
         prompts.unwrap_or_default(),
         files.config

@@ -226,7 +226,7 @@ pub(super) fn misplaced(
         return Some(target.notices.first().cloned().unwrap_or(misplaced));
     }
     let draft = drafters.iter().find(|drafter| drafter.kind == planned.draft)?;
-    let is_elsewhere = draft.is_model() && draft.on_gpu != planned.draft_on_gpu;
+    let is_elsewhere = draft.kind.is_model() && draft.on_gpu != planned.draft_on_gpu;
     let reason = || draft.reasons.first().cloned().map(Notice::Reason);
     if is_elsewhere { draft.notice.clone().or_else(reason) } else { None }
 }
@@ -285,7 +285,7 @@ fn passes(
     let config = &files.config.with_layers(layers);
     let capacity = CONTEXT.min(config.max_positions);
     let pool = Arc::clone(&ctx.pool);
-    let kv = ctx.kv();
+    let kv = ctx.settings.kv;
     let source = &files.source();
     let request = LoadRequest { config, source, pool, capacity, kv };
     let mut target: Box<dyn Target> = match gpu {

@@ -22,8 +22,6 @@ pub struct SharedTarget {
     pub(super) pool: Arc<Pool>,
     /// Embedding and LM head; `None` if another engine holds them.
     pub(super) tables: Option<SharedTables>,
-    /// Whether its LM head is its embedding.
-    pub(super) tied_head: bool,
     /// Its size for the cost model.
     pub(super) size: TargetSize,
     /// Its measured times; empty before they are measured.
@@ -63,7 +61,6 @@ impl SharedTarget {
             name: ctx.settings.target.clone(),
             pool: Arc::clone(&ctx.pool),
             tables: own.map(|own| SharedTables::of(own.cpu())),
-            tied_head: ctx.files.target.config.tied_head,
             size: match own {
                 Some(own) => sizes::of_target(own.cpu()),
                 None => sizes::of_target_files(&ctx.files.target),

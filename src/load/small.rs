@@ -98,7 +98,7 @@ fn request<'a>(
 ) -> LoadRequest<'a> {
     let config = &files.config;
     let capacity = capacity(ctx, files);
-    LoadRequest { config, source, pool: Arc::clone(pool), capacity, kv: ctx.kv() }
+    LoadRequest { config, source, pool: Arc::clone(pool), capacity, kv: ctx.settings.kv }
 }
 
 /// The model on a GPU, if it goes there, and the GPU's name.

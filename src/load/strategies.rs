@@ -216,7 +216,7 @@ fn learned_of(ctx: &LoadContext<'_>, target: &SharedTarget, drafters: &[LoadedDr
     let cpu = &ctx.machine.cpu.name;
     let threads = ctx.threads;
     let vocabulary = tokenizer.fingerprint();
-    let models = drafters.iter().filter(|drafter| drafter.is_model());
+    let models = drafters.iter().filter(|drafter| drafter.kind.is_model());
     let models: Vec<String> = models.map(|drafter| drafter.drafter.describe()).collect();
     let models = format!("{} {:?}", models.join("; "), ctx.settings.draft_vocab);
     let models = format!("{models} {:?}", ctx.settings.ngrams);
@@ -300,7 +300,7 @@ impl PlanInputs<'_> {
 /// Whether a strategy uses a drafter: as its own, or because `auto` may choose it.
 pub(super) fn uses(strategy: &Strategy, drafter: &LoadedDrafter) -> bool {
     let auto = strategy.draft == DrafterId::Auto;
-    drafter.kind == strategy.draft || auto && drafter.is_model()
+    drafter.kind == strategy.draft || auto && drafter.kind.is_model()
 }
 
 /// The drafters that a strategy uses; the models come before its own.

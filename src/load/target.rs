@@ -273,7 +273,7 @@ fn way_back(ctx: &LoadContext<'_>) -> TargetFallback {
     let settings = ctx.settings.clone();
     let pool = Arc::clone(&ctx.pool);
     let capacity = ctx.context;
-    let kv = ctx.kv();
+    let kv = ctx.settings.kv;
     let repack = ctx.files.target.repack;
     Box::new(move || {
         let opened = ModelFiles::open_target(&settings).map_err(|error| error.to_string())?;

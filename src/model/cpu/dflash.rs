@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use super::layer::{Convolution, Layer, NormWeights};
+use super::layer::{Convolution, Layer, NormWeights, format_of};
 use super::packer::Packer;
 use super::scratch::{CpuBlocks, PassScratch, PassTiming};
 use super::{CHUNK, DflashModel, DflashPasses};
-use crate::kernels::{Format, KvCache, Matrix, Pool, TreeMask};
+use crate::kernels::{KvCache, Matrix, Pool, TreeMask};
 use crate::model::dflash::DflashConfig;
 use crate::model::head::{HeadError, SharedTables};
 use crate::model::weights::{self, WeightError, WeightSource, layer_name};
@@ -87,10 +87,7 @@ impl CpuDflash {
 
 impl DflashPasses for CpuDflash {
     fn describe(&self) -> String {
-        format!(
-            "{} on CPU",
-            self.layers.first().and_then(Layer::typical).map_or(Format::F32, Matrix::format)
-        )
+        format!("{} on CPU", format_of(&self.layers))
     }
 
     fn len(&self) -> usize {

@@ -2,10 +2,9 @@
 //! new rows of a growing tree; what the rows above them left in the cache is not computed again. It
 //! must not depend on what is drafted for.
 
-use super::layer::Layer;
+use super::layer::format_of;
 use super::model::CpuModel;
 use super::packer::Progress;
-use crate::kernels::{Format, Matrix};
 use crate::model::small::{SLOTS, level};
 use crate::model::target::check_runnable;
 use crate::model::{LoadError, LoadRequest, SmallLm, TargetError};
@@ -37,14 +36,7 @@ impl CpuDraft {
 
 impl SmallLm for CpuDraft {
     fn describe(&self) -> String {
-        let format = self
-            .model
-            .weights
-            .layers
-            .first()
-            .and_then(Layer::typical)
-            .map_or(Format::F32, Matrix::format);
-        format!("{format} on CPU")
+        format!("{} on CPU", format_of(&self.model.weights.layers))
     }
 
     fn vocab(&self) -> usize {

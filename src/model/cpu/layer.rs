@@ -1,7 +1,7 @@
 //! One decoder block's weights, which a target, a small model and a draft head share, with any type
 //! of matrix (by default packed for the CPU). It does not depend on tensor names or passes.
 
-use crate::kernels::{Matrix, Pool, StateWeights, layer_norm, rms_norm};
+use crate::kernels::{Format, Matrix, Pool, StateWeights, layer_norm, rms_norm};
 
 /// One decoder block.
 pub(in crate::model) struct Layer<M = Matrix> {
@@ -232,7 +232,7 @@ impl<M> Layer<M> {
     }
 
     /// The matrix whose format represents the layer: in mixed files, the format of most weights.
-    pub(in crate::model) fn typical(&self) -> Option<&M> {
+    fn typical(&self) -> Option<&M> {
         let of_mlp = match &self.mlp {
             Some(Mlp::Dense(dense)) => Some(&dense.up),
             Some(Mlp::Experts(mixture)) => mixture.experts.first().map(|expert| &expert.up),
@@ -240,4 +240,9 @@ impl<M> Layer<M> {
         };
         of_mlp.or_else(|| self.matrices().first().copied())
     }
+}
+
+/// The format that represents these layers.
+pub(in crate::model) fn format_of(layers: &[Layer]) -> Format {
+    layers.first().and_then(Layer::typical).map_or(Format::F32, Matrix::format)
 }

@@ -9,6 +9,7 @@ use super::model::CpuModel;
 use super::packer::Progress;
 use super::scratch::PassTiming;
 use crate::kernels::{Format, KvCache, KvFormat, KvShape, Matrix, Pool, TreeMask, random_row};
+use crate::model::head::rows_of;
 use crate::model::lower::Lower;
 use crate::model::taps::Taps;
 use crate::model::target::check_runnable;
@@ -296,12 +297,9 @@ impl CpuTarget {
         }
         let mut features = vec![0.0; count * self.feature_width()];
         let CpuModel { config, pool, caches, weights, .. } = &mut self.model;
-        let mut stream = vec![0.0; count * config.hidden];
+        let mut stream = rows_of(&weights.embedding, tokens);
+        config.block.scale_embedding(&mut stream);
         let mut normed = Vec::new();
-        for (&token, row) in tokens.iter().zip(stream.chunks_exact_mut(config.hidden)) {
-            weights.embedding.row(token as usize, row);
-            config.block.scale_embedding(row);
-        }
         let size = [count, config.hidden];
         let mut rows = ResultRows::of(&self.features, size, &mut features, &mut normed);
         run(&mut stream, &mut caches[0], pool, &mut rows.taps)?;

@@ -13,6 +13,7 @@ use super::places::PassRows;
 use super::scores::{LmHead, Scores};
 use super::step::PassRecorder;
 use crate::kernels::{Format, Matrix, Pool, TreeMask};
+use crate::model::head::rows_of;
 use crate::model::taps::Taps;
 use crate::model::weights::{self, EMBEDDING, HEAD, HEAD_BIAS, NORM};
 use crate::model::{CpuTarget, LoadError, LoadRequest, Target, TargetError, Verified};
@@ -218,12 +219,8 @@ impl GpuModel {
     }
 
     fn embed(&self, tokens: &[u32]) -> Vec<f32> {
-        let hidden = self.blocks.config.hidden;
-        let mut rows = vec![0.0; tokens.len() * hidden];
-        for (&token, row) in tokens.iter().zip(rows.chunks_exact_mut(hidden)) {
-            self.embedding.row(token as usize, row);
-            self.blocks.config.block.scale_embedding(row);
-        }
+        let mut rows = rows_of(&self.embedding, tokens);
+        self.blocks.config.block.scale_embedding(&mut rows);
         rows
     }
 

@@ -9,9 +9,9 @@ use super::draft_vocab::ranked;
 use super::pack::{self, Eagle3Fusion, PackedFusion};
 use super::{Candidates, DraftVocabulary, HeadBackend, HeadError, HeadRequest, Pairs, TREE_ROWS};
 use crate::kernels::{
-    Activation, Format, KvCache, Matrix, Pool, TreeMask, activate, rms_norm, sigmoid_blend,
+    Activation, KvCache, Matrix, Pool, TreeMask, activate, rms_norm, sigmoid_blend,
 };
-use crate::model::cpu::layer::Layer;
+use crate::model::cpu::layer::{Layer, format_of};
 use crate::model::cpu::packer::Packer;
 use crate::model::cpu::scratch::{CpuBlocks, PassScratch, PassTiming, add_bias};
 use crate::model::{Config, RopeTable};
@@ -264,8 +264,7 @@ fn join(a: &[f32], b: &[f32], width: usize, joined: &mut Vec<f32>) {
 
 impl HeadBackend for PackedHead {
     fn describe(&self) -> String {
-        let typical = self.layers[0].typical().map_or(Format::F32, Matrix::format);
-        format!("{} on CPU", pack::called(typical))
+        format!("{} on CPU", pack::called(format_of(&self.layers)))
     }
 
     fn extend(&mut self, start: usize, pairs: Pairs<'_>, blocks: usize) -> Result<(), HeadError> {
