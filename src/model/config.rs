@@ -329,7 +329,7 @@ pub(crate) mod tests {
 
     #[test]
     fn sound_numbers_pass_unchanged() {
-        for config in KnownShape::ALL.map(KnownShape::config).into_iter().chain([small()]) {
+        for config in KnownShape::all().map(KnownShape::config).into_iter().chain([small()]) {
             assert_eq!(config.clone().checked(), Ok(config));
         }
         // q is 4·8 = 32 wide, k and v 16.

@@ -79,6 +79,11 @@ pub enum KnownShape {
     M160,
     /// TinyLlama 1.1B.
     B1,
+    /// Qwen3.5 4B, its text part: three of four layers are gated DeltaNet.
+    Qwen35,
+    /// Gemma 4 E4B, its text part: five of six layers have a window, and the last 18 layers no keys
+    /// and values.
+    Gemma4,
     /// Llama 2 7B.
     B7,
     /// Llama 2 13B.
@@ -87,45 +92,31 @@ pub enum KnownShape {
     Qwen3Moe,
     /// Mixtral 8x7B: 8 experts, of which a row uses 2.
     Mixtral,
-    /// Qwen3.5 4B, its text part: three of four layers are gated DeltaNet.
-    Qwen35,
-    /// Gemma 4 E4B, its text part: five of six layers have a window, and the last 18 layers no keys
-    /// and values.
-    Gemma4,
 }
 
 impl KnownShape {
-    /// All shapes, smallest first.
-    pub const ALL: [KnownShape; 9] = [
-        Self::M68,
-        Self::M160,
-        Self::B1,
-        Self::Qwen35,
-        Self::Gemma4,
-        Self::B7,
-        Self::B13,
-        Self::Qwen3Moe,
-        Self::Mixtral,
+    /// All shapes, smallest first, with their names on the command line and their H, I, N, heads and
+    /// key heads.
+    const ROWS: [(Self, &'static str, [usize; 5]); 9] = [
+        (Self::M68, "68m", [768, 3072, 2, 12, 12]),
+        (Self::M160, "160m", [768, 3072, 12, 12, 12]),
+        (Self::B1, "1b", [2048, 5632, 22, 32, 4]),
+        (Self::Qwen35, "qwen3.5-4b", [2560, 9216, 32, 16, 4]),
+        (Self::Gemma4, "gemma4-e4b", [2560, 10_240, 42, 8, 2]),
+        (Self::B7, "7b", [4096, 11_008, 32, 32, 32]),
+        (Self::B13, "13b", [5120, 13_824, 40, 40, 40]),
+        (Self::Qwen3Moe, "qwen3-moe", [2048, 768, 48, 32, 4]),
+        (Self::Mixtral, "mixtral", [4096, 14_336, 32, 32, 8]),
     ];
 
-    /// Its name on the command line, and its H, I, N, heads and key heads.
-    fn row(self) -> (&'static str, [usize; 5]) {
-        match self {
-            Self::M68 => ("68m", [768, 3072, 2, 12, 12]),
-            Self::M160 => ("160m", [768, 3072, 12, 12, 12]),
-            Self::B1 => ("1b", [2048, 5632, 22, 32, 4]),
-            Self::B7 => ("7b", [4096, 11_008, 32, 32, 32]),
-            Self::B13 => ("13b", [5120, 13_824, 40, 40, 40]),
-            Self::Qwen3Moe => ("qwen3-moe", [2048, 768, 48, 32, 4]),
-            Self::Mixtral => ("mixtral", [4096, 14_336, 32, 32, 8]),
-            Self::Qwen35 => ("qwen3.5-4b", [2560, 9216, 32, 16, 4]),
-            Self::Gemma4 => ("gemma4-e4b", [2560, 10_240, 42, 8, 2]),
-        }
+    /// All shapes, smallest first.
+    pub fn all() -> [Self; 9] {
+        Self::ROWS.map(|row| row.0)
     }
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
-        self.row().0
+        Self::ROWS[self as usize].1
     }
 
     /// Its experts, if it is a mixture: how many, and how many a row uses.
@@ -138,7 +129,7 @@ impl KnownShape {
         Some(Experts {
             count,
             used,
-            intermediate: self.row().1[1],
+            intermediate: Self::ROWS[self as usize].2[1],
             normalised: true,
             scale: 1.0,
             ..Experts::default()
@@ -196,7 +187,7 @@ impl KnownShape {
 
     /// Its configuration.
     pub fn config(self) -> Config {
-        let [hidden, intermediate, layers, heads, kv_heads] = self.row().1;
+        let [hidden, intermediate, layers, heads, kv_heads] = Self::ROWS[self as usize].2;
         let (vocab, head_dim, block) = match self {
             Self::Qwen35 => (248_320, 256, Self::gated_delta()),
             Self::Gemma4 => (262_144, 512, Self::gemma4()),
@@ -236,7 +227,7 @@ mod tests {
     /// A narrow model of each shape has all tensors that its layers need, and computes numbers.
     #[test]
     fn every_shape_runs() {
-        for shape in KnownShape::ALL {
+        for shape in KnownShape::all() {
             let mut config = shape.config();
             (config.hidden, config.intermediate, config.vocab) = (64, 32, 64);
             config.block.per_layer_dim = config.block.per_layer_dim.min(32);

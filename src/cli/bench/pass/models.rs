@@ -35,9 +35,10 @@ pub(super) fn random(
     shape: &str,
     profile: &AcceptanceProfile,
 ) -> Result<PassReport, Failure> {
-    let known = KnownShape::ALL.into_iter().find(|known| known.name() == shape);
-    let known = known
-        .ok_or_else(|| Failure::unknown("shape", shape, &KnownShape::ALL.map(KnownShape::name)))?;
+    let known = KnownShape::all().into_iter().find(|known| known.name() == shape);
+    let known = known.ok_or_else(|| {
+        Failure::unknown("shape", shape, &KnownShape::all().map(KnownShape::name))
+    })?;
     let format = Format::from_name(&args.format).ok_or_else(|| {
         let names = Format::ALL.map(|format| format.to_string().to_lowercase());
         Failure::unknown("format", &args.format, &names)
