@@ -58,6 +58,7 @@
 // says why it is sound.
 #![allow(unsafe_code)]
 
+mod aligned;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod amx;
 mod apart;
@@ -75,6 +76,7 @@ mod format;
 mod isa;
 mod kv_format;
 mod lanes;
+
 mod math;
 mod matrix;
 mod pages;
@@ -94,6 +96,7 @@ mod tile;
 mod tree_mask;
 mod turns;
 
+pub use aligned::AlignedFloats;
 pub use apart::Apart;
 pub use attention::{AttentionOptions, attention};
 pub use bf16_product::{Strided, bf16_product, multiplies_bf16};
@@ -103,6 +106,7 @@ pub use cross_entropy::{RowLoss, log_sum_exp, softmax, softmax_less};
 pub use format::{Format, Storage};
 pub use isa::Isa;
 pub use kv_format::{KvFormat, KvShape};
+
 pub(crate) use matrix::checked_row;
 pub use matrix::{Matrix, PackError, expand_row};
 pub use pages::OutOfMemory;

@@ -2,18 +2,22 @@
 //! the matrix that each head carries from row to row. Every row's numbers depend on its own path
 //! only, in one order of summation. It must not depend on which rows are kept or committed.
 
+use super::aligned::AlignedFloats;
 use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
 use super::pool::{Pool, Shareable};
 use super::rowwise::times_sigmoid;
+use std::array::from_fn;
 use std::cell::RefCell;
 
 /// How many partial sums each product with a state has.
 const SUMS: usize = 2;
+/// How many blocks of 16 columns are computed at once at most.
+const MOST_BLOCKS: usize = 2;
 
 thread_local! {
-    /// The states of some rows, 16 columns of a head at a time.
-    static STATES: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    /// The states of some rows, some columns of a head at a time, and a number for each step.
+    static SCRATCH: RefCell<(AlignedFloats, Vec<f32>)> = RefCell::default();
 }
 
 /// What the layers of a model carry from row to row: inputs of a convolution and, with heads, a
@@ -212,10 +216,9 @@ pub(super) fn advance(
     let states = Shareable(states.as_mut_ptr());
     let out = Shareable(out.as_mut_ptr());
     pool.run(shape.heads, |head| {
-        STATES.with_borrow_mut(|others| {
-            let room = steps.states * shape.key * LANES;
-            others.resize(room + steps.steps.len(), 0.0);
-            let (others, dots) = others.split_at_mut(room);
+        SCRATCH.with_borrow_mut(|(others, dots)| {
+            others.resize(steps.states * MOST_BLOCKS * shape.key * LANES);
+            dots.resize(steps.steps.len(), 0.0);
             // SAFETY: the states and the columns of results of a head belong to one task.
             let states = unsafe { states.get().add(head * shape.state() / shape.heads) };
             let (others, out) = (others.as_mut_ptr(), out.get());
@@ -228,7 +231,7 @@ pub(super) fn advance(
 }
 
 /// One head. `dots` is room for a number per step, `states` are the head's own, and `others` is
-/// room for 16 columns of the others.
+/// room for [`MOST_BLOCKS`] · 16 columns of the others.
 struct Advance<'a> {
     shape: &'a RecurrentShape,
     skip: Option<f32>,
@@ -247,65 +250,103 @@ impl Work for Advance<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let Self { shape, skip, steps, rows, convolved, head, dots, states, others, out } = self;
+        let Self { shape, convolved, .. } = self;
+        let [q, k, _] = shape.places(self.head);
+        for (dot, convolved) in self.dots.iter_mut().zip(convolved.chunks_exact(shape.channels)) {
+            *dot = product::<L>(&convolved[q..q + shape.key], &convolved[k..k + shape.key]);
+        }
+        let mut block = 0;
+        while block < shape.blocks() {
+            if L::BLOCKS > 1 && block + 1 < shape.blocks() {
+                self.advance::<L, 2>(block);
+                block += 2;
+            } else {
+                self.advance::<L, 1>(block);
+                block += 1;
+            }
+        }
+    }
+}
+
+impl Advance<'_> {
+    /// Runs `B` blocks of 16 columns through all steps.
+    #[inline(always)]
+    fn advance<L: Lanes, const B: usize>(&self, block: usize) {
+        let Self { shape, steps, head, .. } = *self;
         let (key, columns) = (shape.key, shape.key * LANES);
         let [q_at, k_at, v_at] = shape.places(head);
         let corrects = shape.kind == StateKind::Delta;
-        let all = || steps.steps.iter().zip(convolved.chunks_exact(shape.channels));
-        for (dot, (_, convolved)) in dots.iter_mut().zip(all()) {
-            *dot = product::<L>(&convolved[q_at..q_at + key], &convolved[k_at..k_at + key]);
-        }
-        for block in 0..shape.blocks() {
-            let width = LANES.min(shape.value - block * LANES);
-            for ((step, convolved), &dot) in all().zip(&*dots) {
-                let gates = &rows[step.row * shape.row() + shape.channels..][..2 * shape.heads];
-                let (decay, factor) = (L::splat(gates[head]), L::splat(gates[shape.heads + head]));
-                let q = &convolved[q_at..q_at + key];
-                let k = &convolved[k_at..k_at + key];
-                let v = &convolved[v_at + block * LANES..][..width];
-                // SAFETY: the head has as many blocks of its own, and `StateSteps` counts the other
-                // states.
-                let of = |state: usize| unsafe {
-                    match state.checked_sub(1) {
-                        None => states.add(block * columns),
-                        Some(other) => others.add(other * columns),
-                    }
-                };
-                let from = of(step.from);
-                // SAFETY: a block is `key` · 16 floats, and `q`, `k` and `v` are as long as they
-                // are cut; `advance` has checked the row of the result.
-                unsafe {
-                    let v = math::padded::<L>(v, 0.0);
-                    let mut by_k = [L::splat(0.0); SUMS];
-                    let mut by_q = [L::splat(0.0); SUMS];
-                    for at in (0..key).step_by(SUMS) {
-                        for i in 0..SUMS {
-                            let state = L::load(from.add((at + i) * LANES));
+        let widths = from_fn::<_, B, _>(|i| LANES.min(shape.value - (block + i) * LANES));
+        let all = steps.steps.iter().zip(self.convolved.chunks_exact(shape.channels));
+        for ((step, convolved), &dot) in all.zip(&*self.dots) {
+            let gates = &self.rows[step.row * shape.row() + shape.channels..][..2 * shape.heads];
+            let (decay, factor) = (L::splat(gates[head]), L::splat(gates[shape.heads + head]));
+            let q = &convolved[q_at..q_at + key];
+            let k = &convolved[k_at..k_at + key];
+            let v: [L::F; B] = from_fn(|i| {
+                let v = &convolved[v_at + (block + i) * LANES..][..widths[i]];
+                math::padded::<L>(v, 0.0)
+            });
+            // SAFETY: the head has as many blocks of its own, and `StateSteps` counts the other
+            // states.
+            let of = |state: usize| unsafe {
+                match state.checked_sub(1) {
+                    None => self.states.add(block * columns),
+                    Some(other) => self.others.add(other * B * columns),
+                }
+            };
+            let from = of(step.from);
+            // SAFETY: a block is `key` · 16 floats, and `q`, `k` and `v` are as long as they
+            // are cut; `advance` has checked the row of the result.
+            unsafe {
+                let mut by_k = [[L::splat(0.0); SUMS]; B];
+                let mut by_q = [[L::splat(0.0); SUMS]; B];
+                for at in (0..key).step_by(SUMS) {
+                    for i in 0..SUMS {
+                        let k = L::splat(*k.as_ptr().add(at + i));
+                        let q = L::splat(*q.as_ptr().add(at + i));
+                        for b in 0..B {
+                            let state = L::load(from.add(b * columns + (at + i) * LANES));
                             if corrects {
-                                by_k[i] = L::fma(state, L::splat(*k.as_ptr().add(at + i)), by_k[i]);
+                                by_k[b][i] = L::fma(state, k, by_k[b][i]);
                             }
-                            by_q[i] = L::fma(state, L::splat(*q.as_ptr().add(at + i)), by_q[i]);
+                            by_q[b][i] = L::fma(state, q, by_q[b][i]);
                         }
                     }
+                }
+                let added: [L::F; B] = from_fn(|b| {
                     let error = match shape.kind {
-                        StateKind::Delta => L::sub(v, L::mul(decay, total::<L>(by_k))),
-                        StateKind::Mamba2 => v,
+                        StateKind::Delta => L::sub(v[b], L::mul(decay, total::<L>(by_k[b]))),
+                        StateKind::Mamba2 => v[b],
                     };
-                    let added = L::mul(error, factor);
-                    if let Some(row) = step.output {
+                    L::mul(error, factor)
+                });
+                if let Some(row) = step.output {
+                    let at = row * shape.outputs() + head * shape.value + block * LANES;
+                    for b in 0..B {
                         // The new state times q, without the new state.
-                        let result = L::fma(added, L::splat(dot), L::mul(decay, total::<L>(by_q)));
-                        let at = row * shape.outputs() + head * shape.value + block * LANES;
-                        let result = skip.map_or(result, |d| L::fma(L::splat(d), v, result));
-                        let mut numbers = [0.0; LANES];
-                        L::store(numbers.as_mut_ptr(), result);
-                        out.add(at).copy_from_nonoverlapping(numbers.as_ptr(), width);
+                        let decayed = L::mul(decay, total::<L>(by_q[b]));
+                        let result = L::fma(added[b], L::splat(dot), decayed);
+                        let result =
+                            self.skip.map_or(result, |d| L::fma(L::splat(d), v[b], result));
+                        let out = self.out.add(at + b * LANES);
+                        if widths[b] == LANES {
+                            L::store(out, result);
+                        } else {
+                            let mut numbers = [0.0; LANES];
+                            L::store(numbers.as_mut_ptr(), result);
+                            out.copy_from_nonoverlapping(numbers.as_ptr(), widths[b]);
+                        }
                     }
-                    if let Some(to) = step.to.map(of) {
-                        for at in 0..key {
-                            let old = L::mul(decay, L::load(from.add(at * LANES)));
-                            let new = L::fma(added, L::splat(*k.as_ptr().add(at)), old);
-                            L::store(to.add(at * LANES), new);
+                }
+                if let Some(to) = step.to.map(of) {
+                    for (at, &k) in k.iter().enumerate() {
+                        let at = from_fn::<_, B, _>(|b| b * columns + at * LANES);
+                        // All are loaded before any is stored: the addresses differ by multiples
+                        // of 4 KiB, and a load waits for a store that may be to its own address.
+                        let old = at.map(|at| L::mul(decay, L::load(from.add(at))));
+                        for b in 0..B {
+                            L::store(to.add(at[b]), L::fma(added[b], L::splat(k), old[b]));
                         }
                     }
                 }

@@ -6,10 +6,12 @@
 //! states are made while a long text is read, and [`KvCache::truncate`] goes back to one of them.
 //! It must not depend on what a layer's products are.
 
+use super::aligned::AlignedFloats;
 use super::cache::KvCache;
 use super::pool::Pool;
 use super::recurrence::{self, RecurrentShape, StateStep, StateSteps, StateWeights};
 use super::tree_mask::TreeMask;
+use std::ops::Range;
 
 /// How many rows at the end of a text that is being read are not applied yet, so that it can be
 /// shortened by as many.
@@ -22,6 +24,8 @@ const MOST_MARKS: usize = 4;
 pub(super) struct RecurrentStates {
     shape: RecurrentShape,
     layers: Vec<LayerState>,
+    /// The kept row where the convolution's window begins: those before it are needed no more.
+    base: usize,
     /// The kept rows that are committed but not in the states.
     accepted: Vec<usize>,
     /// The kept rows in flight, except the first `ahead`, which are in the states already.
@@ -40,10 +44,11 @@ pub(super) struct RecurrentStates {
 /// One layer.
 #[derive(Clone, Debug)]
 struct LayerState {
-    /// The last taps − 1 rows in the state, then those that are not in it: `[rows, row]`.
+    /// From `base` on, the last taps − 1 rows in the state, then those that are not in it: `[rows,
+    /// row]`.
     rows: Vec<f32>,
     /// `[heads, blocks of 16 values, key, 16]`.
-    state: Vec<f32>,
+    state: AlignedFloats,
 }
 
 /// The states of a text of `len` positions, of which the last `accepted` are kept rows.
@@ -67,8 +72,8 @@ struct StatePlan {
     /// The rows of the last pass that this one needs.
     kept: Vec<usize>,
     steps: StateSteps,
-    /// How many rows the next pass will not need.
-    done: usize,
+    /// How many rows to remove after the pass.
+    removed: usize,
 }
 
 impl RecurrentStates {
@@ -76,6 +81,7 @@ impl RecurrentStates {
         Self {
             shape,
             layers: vec![LayerState::new(&shape); layers],
+            base: 0,
             accepted: Vec::new(),
             flight: Vec::new(),
             ahead: 0,
@@ -87,19 +93,20 @@ impl RecurrentStates {
         }
     }
 
-    fn window(&self) -> usize {
-        self.shape.taps - 1
+    /// The kept rows that the convolution reads before the first one that is not in the states.
+    fn window(&self) -> Range<usize> {
+        self.base..self.base + self.shape.taps - 1
     }
 
     /// Plans a pass: the committed rows are applied first, then those that will be committed in any
     /// case, then the tree.
     fn begin(&mut self, mask: &TreeMask) {
-        let window = self.window();
+        let window = self.shape.taps - 1;
         let sure = std::mem::take(&mut self.sure);
         let before = mask.first();
         let count = before + mask.len();
         let tree = window + self.accepted.len();
-        let mut kept: Vec<usize> = (0..window).collect();
+        let mut kept: Vec<usize> = self.window().collect();
         kept.append(&mut self.accepted);
         kept.extend_from_slice(&self.flight[..before]);
         let mut parents = vec![None; count];
@@ -132,8 +139,12 @@ impl RecurrentStates {
             sources[begin..].reverse();
         }
         let steps = StateSteps { steps, sources, states: order.states };
-        self.plan = StatePlan { kept, steps, done: tree - window + sure };
-        self.flight = (window..window + count - sure).collect();
+        // Moving the others would take as long as copying the new ones, so only a long text goes.
+        let done = tree - window + sure;
+        let removed = if sure > 0 { done } else { 0 };
+        self.plan = StatePlan { kept, steps, removed };
+        self.base = done - removed;
+        self.flight = (self.window().end..).take(count - sure).collect();
         self.ahead = sure;
     }
 
@@ -149,14 +160,16 @@ impl RecurrentStates {
         let Self { shape, layers, plan, rows, convolved, .. } = self;
         let (row, channels, both) = (shape.row(), shape.channels, 2 * shape.heads);
         let LayerState { rows: old, state } = &mut layers[layer];
-        rows.clear();
-        for &at in &plan.kept {
-            rows.extend_from_slice(&old[at * row..(at + 1) * row]);
-        }
-        for (i, input) in inputs.chunks_exact(channels).enumerate() {
-            rows.extend_from_slice(input);
-            rows.extend_from_slice(&gates[i * both..(i + 1) * both]);
-        }
+        rows.resize((plan.kept.len() + inputs.len() / channels) * row, 0.0);
+        pool.chunks(rows, row, |i, to| match plan.kept.get(i) {
+            Some(&at) => to.copy_from_slice(&old[at * row..(at + 1) * row]),
+            None => {
+                let i = i - plan.kept.len();
+                let (input, gate) = to.split_at_mut(channels);
+                input.copy_from_slice(&inputs[i * channels..(i + 1) * channels]);
+                gate.copy_from_slice(&gates[i * both..(i + 1) * both]);
+            }
+        });
         recurrence::convolve(pool, shape, weights, &plan.steps, rows, convolved);
         if shape.heads > 0 {
             recurrence::advance(pool, shape, weights, &plan.steps, [rows, convolved], state, out);
@@ -167,8 +180,12 @@ impl RecurrentStates {
                 }
             }
         }
-        old.clear();
-        old.extend_from_slice(&rows[plan.done * row..]);
+        if plan.removed == 0 {
+            std::mem::swap(old, rows);
+        } else {
+            old.clear();
+            old.extend_from_slice(&rows[plan.removed * row..]);
+        }
     }
 
     /// Commits `path` after `len` positions; the rows in `stay` remain in flight, as the first
@@ -203,7 +220,7 @@ impl RecurrentStates {
     fn committed(&self, layer: usize) -> LayerState {
         let LayerState { rows, state } = &self.layers[layer];
         let row = self.shape.row();
-        let kept = (0..self.window()).chain(self.accepted.iter().copied());
+        let kept = self.window().chain(self.accepted.iter().copied());
         let rows = kept.flat_map(|at| &rows[at * row..(at + 1) * row]).copied().collect();
         LayerState { rows, state: state.clone() }
     }
@@ -211,7 +228,8 @@ impl RecurrentStates {
     /// Replaces all states; the last `accepted` positions are not in them.
     fn put(&mut self, layers: Vec<LayerState>, accepted: usize) {
         self.layers = layers;
-        self.accepted = (self.window()..self.window() + accepted).collect();
+        self.base = 0;
+        self.accepted = (self.window().end..).take(accepted).collect();
         self.flight.clear();
         self.ahead = 0;
     }
@@ -258,7 +276,7 @@ impl RecurrentStates {
     }
 
     fn layer_bytes(&self, accepted: usize) -> usize {
-        let rows = self.window().saturating_add(accepted).saturating_mul(self.shape.row());
+        let rows = self.window().len().saturating_add(accepted).saturating_mul(self.shape.row());
         rows.saturating_add(self.shape.state()).saturating_mul(size_of::<f32>())
     }
 
@@ -267,7 +285,7 @@ impl RecurrentStates {
         out.extend_from_slice(&(self.accepted.len() as u64).to_le_bytes());
         for layer in 0..self.layers.len() {
             let LayerState { rows, state } = self.committed(layer);
-            out.extend(rows.iter().chain(&state).flat_map(|number| number.to_ne_bytes()));
+            out.extend(rows.iter().chain(&*state).flat_map(|number| number.to_ne_bytes()));
         }
     }
 
@@ -283,20 +301,21 @@ impl RecurrentStates {
     pub(super) fn restore(&mut self, bytes: &[u8]) {
         let numbers: Vec<f32> =
             bytes[8..].as_chunks().0.iter().map(|&bytes| f32::from_ne_bytes(bytes)).collect();
-        let state = self.shape.state();
         let layer = numbers.len() / self.layers.len().max(1);
+        let rows = layer - self.shape.state();
         let split = |numbers: &[f32]| {
-            let (rows, state) = numbers.split_at(layer - state);
-            LayerState { rows: rows.to_vec(), state: state.to_vec() }
+            let (rows, state) = numbers.split_at(rows);
+            LayerState { rows: rows.to_vec(), state: AlignedFloats::from(state) }
         };
-        let accepted = (layer - state) / self.shape.row() - self.window();
+        let accepted = rows / self.shape.row() - self.window().len();
         let layers = numbers.chunks_exact(layer.max(1)).map(split).collect();
         self.marks.clear();
         self.put(layers, accepted);
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let layer = |layer: &LayerState| size_of_val(&layer.rows[..]) + 4 * layer.state.len();
+        let layer =
+            |layer: &LayerState| size_of_val(&layer.rows[..]) + size_of_val(&layer.state[..]);
         let marks = self.marks.iter().flat_map(|mark| &mark.layers);
         self.layers.iter().chain(marks).map(layer).sum()
     }
@@ -305,7 +324,7 @@ impl RecurrentStates {
 impl LayerState {
     fn new(shape: &RecurrentShape) -> Self {
         let rows = vec![0.0; (shape.taps - 1) * shape.row()];
-        Self { rows, state: vec![0.0; shape.state()] }
+        Self { rows, state: AlignedFloats::zeroed(shape.state()) }
     }
 }
 
@@ -425,12 +444,13 @@ impl KvCache {
         let states = self.recurrent.as_ref()?;
         let RecurrentShape { channels, heads, key, value, .. } = states.shape;
         let LayerState { rows, state } = states.layers.get(layer)?;
-        let rows = rows.chunks_exact(states.shape.row()).take(states.window());
+        let rows = rows.chunks_exact(states.shape.row());
+        let rows = rows.skip(states.base).take(states.window().len());
         let at = |head: usize, v: usize, k: usize| {
-            ((head * states.shape.blocks() + v / 16) * key + k) * 16 + v % 16
+            state[((head * states.shape.blocks() + v / 16) * key + k) * 16 + v % 16]
         };
         let all = (0..heads).flat_map(|head| (0..value).map(move |v| (head, v)));
-        let numbers = all.flat_map(|(head, v)| (0..key).map(move |k| state[at(head, v, k)]));
+        let numbers = all.flat_map(|(head, v)| (0..key).map(move |k| at(head, v, k)));
         Some([rows.flat_map(|row| &row[..channels]).copied().collect(), numbers.collect()])
     }
 

@@ -19,11 +19,11 @@ impl Dense {
     ) {
         let width = x.len() / self.up.inputs() * self.up.outputs();
         let MlpScratch { gate, up, normed } = scratch;
-        up.resize(width, 0.0);
+        up.resize(width);
         let activation = config.block.activation;
         let inner = match &self.gate {
             Some(matrix) => {
-                gate.resize(width, 0.0);
+                gate.resize(width);
                 products(pool, rows, x, &mut [(matrix, gate), (&self.up, up)]);
                 for (values, bias) in [(&mut *gate, &self.gate_bias), (&mut *up, &self.up_bias)] {
                     if let Some(bias) = bias {
@@ -43,7 +43,7 @@ impl Dense {
             }
         };
         if let Some(norm) = &self.inner_norm {
-            normed.resize(width, 0.0);
+            normed.resize(width);
             norm.apply(pool, inner, config.rms_eps, normed);
             std::mem::swap(inner, normed);
         }

@@ -5,7 +5,7 @@
 
 use super::layer::Recurrent;
 use super::scratch::{CpuBlocks, products};
-use crate::kernels::{Activation, KvCache, StateKind, gated, rms_norm};
+use crate::kernels::{Activation, KvCache, Pool, StateKind, gated, rms_norm};
 use crate::model::RecurrentLayers;
 
 /// Above this, softplus is its argument.
@@ -37,7 +37,8 @@ impl CpuBlocks<'_> {
         if shape.heads == 0 {
             multiply(&mut r.input, &r.factors);
         }
-        gates(layers, weights, rows, &r.factors, &mut r.gates);
+        r.gates.resize(rows * 2 * shape.heads, 0.0);
+        gates(pool, layers, weights, &r.factors, &mut r.gates);
         let inputs = [&r.input[..], &r.gates];
         KvCache::recur(pool, self.caches, weights.index, &weights.states, inputs, &mut r.out);
         self.timing.attention += self.clock.lap();
@@ -72,16 +73,20 @@ fn multiply(x: &mut [f32], y: &[f32]) {
 
 /// The decays and factors of all heads, `[rows, 2 · heads]`.
 fn gates(
+    pool: &Pool,
     layers: &RecurrentLayers,
     weights: &Recurrent,
-    rows: usize,
     factors: &[f32],
-    out: &mut Vec<f32>,
+    out: &mut [f32],
 ) {
     let shape = &layers.shape;
     let heads = shape.heads;
-    out.resize(rows * 2 * heads, 0.0);
-    for row in 0..rows {
+    if heads == 0 {
+        return;
+    }
+    let rows = out.len() / (2 * heads);
+    pool.chunks(out, 2 * heads, |row, out| {
+        let (decays, others) = out.split_at_mut(heads);
         for head in 0..heads {
             let (step, factor) = if shape.kind == StateKind::Mamba2 {
                 (factors[row * heads + head], None)
@@ -94,11 +99,10 @@ fn gates(
                 (factors[(rows + row) * heads + head], Some(factors[row * heads + head]))
             };
             let step = softplus(step + weights.step_bias[head]);
-            out[2 * row * heads + head] = libm::expf(weights.decay[head] * step);
-            out[(2 * row + 1) * heads + head] =
-                factor.map_or(step, |factor| 1.0 / (1.0 + libm::expf(-factor)));
+            decays[head] = libm::expf(weights.decay[head] * step);
+            others[head] = factor.map_or(step, |factor| 1.0 / (1.0 + libm::expf(-factor)));
         }
-    }
+    });
 }
 
 /// ln(1 + eˣ).

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::kernels::{KvCache, Matrix, Pool, QuantizedRows, TreeMask, multiply};
+use crate::kernels::{AlignedFloats, KvCache, Matrix, Pool, QuantizedRows, TreeMask, multiply};
 use crate::model::rope::Rotations;
 use crate::model::{Config, RopeTable};
 
@@ -70,10 +70,10 @@ pub(in crate::model) struct PassScratch {
 /// Buffers of one MLP, `[rows, I]` each.
 #[derive(Default)]
 pub(super) struct MlpScratch {
-    pub(super) gate: Vec<f32>,
-    pub(super) up: Vec<f32>,
+    pub(super) gate: AlignedFloats,
+    pub(super) up: AlignedFloats,
     /// The input of `down`, if it passes a norm.
-    pub(super) normed: Vec<f32>,
+    pub(super) normed: AlignedFloats,
 }
 
 /// Buffers of latent attention.
