@@ -296,7 +296,7 @@ pub const KEYS: &[SettingKey] = {
         )
         .flag(SPECULATION.flag("--duo-budget", "c|acceptance"))
         .contender(&["budget"], SettingScope::Round),
-        key("controls.pace", Other("a time from 0 to 10 s, such as 0.5s or 500ms", takes::pace))
+        key("controls.pace", Other("off or a time up to 10 s, such as 0.5s or 500ms", takes::pace))
             .what("Least time per round, to watch a fast model")
             .default("0s; in a replay, the recorded speed")
             .flag(Heading::SCREEN.flag("--pace", "TIME"))

@@ -269,11 +269,11 @@ pub(super) fn thinking(settings: &mut Settings, value: &SettingValue) -> Option<
     Some(())
 }
 
-/// A time in whole milliseconds; a number without a unit is seconds.
+/// A time in whole milliseconds; a number without a unit is seconds, and `off` is 0.
 pub(super) fn pace(settings: &mut Settings, value: &SettingValue) -> Option<()> {
     let milliseconds = match value {
         SettingValue::Text(text) => {
-            let text = text.trim();
+            let text = if text.trim() == "off" { "0" } else { text.trim() };
             let (number, unit) = match text.strip_suffix("ms") {
                 Some(number) => (number, 1.0),
                 None => (text.strip_suffix('s').unwrap_or(text), 1000.0),

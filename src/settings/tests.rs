@@ -129,9 +129,15 @@ fn a_pace_is_a_time_with_or_without_its_unit() {
         settings.set("controls.pace", &value).map_err(|problem| problem.to_string())?;
         Ok::<usize, String>(settings.pace)
     };
-    for (text, milliseconds) in
-        [("0.5", 500), ("0.5s", 500), ("500ms", 500), (" 2 s ", 2000), ("0", 0), ("10", 10_000)]
-    {
+    for (text, milliseconds) in [
+        ("0.5", 500),
+        ("0.5s", 500),
+        ("500ms", 500),
+        (" 2 s ", 2000),
+        ("0", 0),
+        ("off", 0),
+        ("10", 10_000),
+    ] {
         assert_eq!(pace(SettingValue::text(text)), Ok(milliseconds), "{text}");
     }
     assert_eq!(pace(SettingValue::Number(0.25)), Ok(250));
