@@ -95,8 +95,8 @@ pub enum KnownShape {
 }
 
 impl KnownShape {
-    /// All shapes, smallest first, with their names on the command line and their H, I, N, heads and
-    /// key heads.
+    /// All shapes, smallest first, with their names on the command line and their H, I, N, heads
+    /// and key heads.
     const ROWS: [(Self, &'static str, [usize; 5]); 9] = [
         (Self::M68, "68m", [768, 3072, 2, 12, 12]),
         (Self::M160, "160m", [768, 3072, 12, 12, 12]),

@@ -43,8 +43,8 @@ pub trait SmallLm: Send {
     /// # Errors
     /// [`TargetError`]; nothing is changed then.
     fn read(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError>;
-    /// Runs `rows`, at least one, and leaves them in flight after the `first` ones, among which are the ancestors
-    /// of each row. Returns their logits, `[rows, scored]`.
+    /// Runs `rows`, at least one, and leaves them in flight after the `first` ones, among which are
+    /// the ancestors of each row. Returns their logits, `[rows, scored]`.
     ///
     /// # Errors
     /// [`TargetError`]; nothing is changed then.

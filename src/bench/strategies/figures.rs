@@ -216,8 +216,8 @@ impl<'a> AnswerGrid<'a> {
         Figures::of(of_set(PLAIN).filter(|answer| batches.contains(&answer.batch)))
     }
 
-    /// A figure relative to that of the target alone on the same prompts, in turn with it; `None` if
-    /// the target alone was not run.
+    /// A figure relative to that of the target alone on the same prompts, in turn with it; `None`
+    /// if the target alone was not run.
     pub fn relative(
         &self,
         strategy: &str,
