@@ -91,7 +91,7 @@ pub trait Examples {
     /// Reads one example.
     ///
     /// # Errors
-    /// [`TrainError::Example`] if it cannot be read.
+    /// [`TrainError::Example`](super::TrainError::Example) if it cannot be read.
     fn get(&self, index: usize) -> Result<Example>;
 }
 

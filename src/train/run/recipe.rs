@@ -194,7 +194,8 @@ impl Recipe {
     /// Checks every figure.
     ///
     /// # Errors
-    /// [`TrainError::Option`] for the first figure that makes no sense.
+    /// [`TrainError::Option`](crate::train::TrainError::Option) for the first figure that makes no
+    /// sense.
     pub fn check(&self) -> Result<()> {
         let Self { held_out, blocks, answer_tokens, .. } = *self;
         let limit = self.limit.unwrap_or(usize::MAX);
