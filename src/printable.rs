@@ -50,7 +50,7 @@ pub fn count(weights: u64) -> String {
 fn scaled(number: u64, [thousand, million, billion]: [&str; 3]) -> String {
     let millions = number as f64 / 1e6;
     match millions {
-        ..1.0 => format!("{:.0} {thousand}", millions * 1e3),
+        ..0.9995 => format!("{:.0} {thousand}", millions * 1e3),
         ..9.95 => format!("{millions:.1} {million}"),
         ..999.5 => format!("{millions:.0} {million}"),
         _ => format!("{:.1} {billion}", millions / 1e3),
@@ -170,5 +170,14 @@ mod tests {
             let kept = |text: &str| text.chars().filter(|c| *c == '日' || *c == 'a').count();
             prop_assert!(kept(&line) >= kept(&text));
         }
+    }
+
+    #[test]
+    fn numbers_round_into_the_next_unit() {
+        let sizes = [12_000_000, 4_200_000_000].map(bytes);
+        assert_eq!(sizes, ["12 MB", "4.2 GB"]);
+        let sizes = [140_000, 999_400, 999_600, 9_960_000, 999_600_000].map(bytes);
+        assert_eq!(sizes, ["140 kB", "999 kB", "1.0 MB", "10 MB", "1.0 GB"]);
+        assert_eq!([10_000, 494_000_000].map(count), ["10 K", "494 M"]);
     }
 }
