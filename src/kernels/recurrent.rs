@@ -139,7 +139,8 @@ impl RecurrentStates {
             sources[begin..].reverse();
         }
         let steps = StateSteps { steps, sources, states: order.states };
-        // Moving the others would take as long as copying the new ones, so only a long text goes.
+        // Removing the applied rows copies all others, so they stay until the next pass, except
+        // those of a long text, which would take much memory.
         let done = tree - window + sure;
         let removed = if sure > 0 { done } else { 0 };
         self.plan = StatePlan { kept, steps, removed };

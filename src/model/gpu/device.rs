@@ -144,7 +144,7 @@ impl Gpu {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// What was sent to it and back so far; the counters go on.
+    /// What was sent to it and back so far; the counters continue.
     pub fn traffic_meter(&self) -> TrafficMeter {
         self.traffic.clone()
     }

@@ -232,7 +232,7 @@ impl<'a, M> Packer<'a, M> {
         Ok(Some(UnpackedMatrix { bytes, format, row_bytes, scale: self.source.scale(name) }))
     }
 
-    /// How many bytes a row has, once the tensor has been found to have as many as its shape needs.
+    /// Bytes per row, after a check that the tensor has the bytes that its shape needs.
     fn row_bytes(
         &self,
         name: &str,
