@@ -16,7 +16,7 @@ use crate::library::{
     catalogue, find, model_at, named,
 };
 use crate::model::ModelEngine;
-use crate::model::head::FusionKind;
+use crate::model::head::HeadKind;
 use crate::printable::{bytes, count, json_line, printable_line, shell_word};
 use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit, estimate};
 
@@ -172,10 +172,10 @@ fn details(expected: &Expected<'_>, forecaster: &Forecaster) -> String {
                 row("draft head", "MTP, in the same file");
             }
         }
-        Some(Runs::Head { config, fusion }) => {
+        Some(Runs::Head(config)) => {
             let shape = format!(
                 "{}, {} blocks, for a target of width {} and {} tokens",
-                fusion.name(),
+                config.kind.name(),
                 config.blocks(),
                 config.target_hidden(),
                 config.body.vocab
@@ -282,8 +282,10 @@ fn engine(model: &ModelEntry) -> Option<ModelEngine> {
 /// What kind of drafter it is; `None` if it is a language model.
 fn drafter_kind(model: &ModelEntry) -> Option<String> {
     match model.facts.runs.as_ref()? {
-        Runs::Head { fusion: FusionKind::Assistant, .. } => Some("assistant".to_owned()),
-        Runs::Head { .. } => Some("draft head".to_owned()),
+        Runs::Head(config) if matches!(config.kind, HeadKind::Assistant(_)) => {
+            Some("assistant".to_owned())
+        }
+        Runs::Head(_) => Some("draft head".to_owned()),
         Runs::Dflash(config) => Some(format!("{} drafter", config.name())),
         Runs::Model { .. } => None,
     }

@@ -14,7 +14,9 @@ use super::published_dflash::{self, PublishedTensors, is_dflash};
 use super::safetensors::Tensors;
 use super::{LibraryError, Result, Runs, Spec, TargetFiles, bundled, gguf, sizes};
 use crate::kernels::Format;
-use crate::model::head::{AssistantConfig, FusionKind, HeadConfig, TensorSource, stored_as};
+use crate::model::head::{
+    AssistantConfig, FusionKind, HeadConfig, HeadKind, TensorSource, stored_as,
+};
 use crate::model::{Config, ConfigError, DflashConfig, WeightSource, weights};
 
 /// A draft head, ready to be built.
@@ -36,7 +38,7 @@ impl HeadFiles {
     pub fn in_target(target: &TargetFiles) -> Option<Self> {
         let config = target.mtp.clone()?;
         let name = format!("the MTP head of {}", target.name);
-        let stored = config.format()?;
+        let stored = config.kind.format()?;
         Some(Self { config, tensors: Box::new(HashMap::new()), weights: None, stored, name })
     }
 
@@ -46,15 +48,9 @@ impl HeadFiles {
         weights: Box<dyn WeightSource + Send>,
         name: String,
     ) -> Self {
-        let stored = config.format().unwrap_or(Format::F16);
+        let stored = config.kind.format().unwrap_or(Format::F16);
         let tensors = Box::new(HashMap::new());
         Self { config, tensors, weights: Some(weights), stored, name }
-    }
-
-    /// What kind of head it is; `None` if it is none.
-    pub fn kind(&self) -> Option<FusionKind> {
-        let of_tensors = || FusionKind::of(self.tensors.names().iter().map(String::as_str));
-        self.config.kind().or_else(of_tensors)
     }
 }
 
@@ -139,7 +135,7 @@ pub(super) fn draft_in(folder: &Folder, name: Option<String>) -> Result<DraftFil
             let weights = Box::new(PublishedTensors(tensors));
             Ok(DraftFiles::Dflash(DflashFiles { config: *config, weights, name, bytes }))
         }
-        Some(Runs::Head { config, fusion: FusionKind::Assistant }) => {
+        Some(Runs::Head(config)) if matches!(config.kind, HeadKind::Assistant(_)) => {
             let weights = NamedTensors::new(tensors, &layers_of(&settings), &config.body);
             Ok(DraftFiles::Head(HeadFiles::assistant(*config, Box::new(weights), name)))
         }
@@ -154,9 +150,7 @@ pub(super) fn drafter(settings: &Value, tensors: &Tensors) -> Result<Option<Runs
         return Ok(Some(Runs::Dflash(Box::new(config))));
     }
     match assistant(settings, tensors)? {
-        Some(config) => {
-            Ok(Some(Runs::Head { config: Box::new(config), fusion: FusionKind::Assistant }))
-        }
+        Some(config) => Ok(Some(Runs::Head(Box::new(config)))),
         None => head(settings, tensors),
     }
 }
@@ -169,7 +163,7 @@ pub(super) fn head(
     let Some(fusion) = FusionKind::of(tensors.names().iter().map(String::as_str)) else {
         return Ok(None);
     };
-    Ok(Some(Runs::Head { config: Box::new(HeadConfig::of_kind(settings, fusion)?), fusion }))
+    Ok(Some(Runs::Head(Box::new(HeadConfig::from_json(settings, fusion)?))))
 }
 
 /// A draft head of these tensors; `origin` is its `config.json`.
@@ -187,7 +181,7 @@ fn head_of(
         return Err(LibraryError::NotAHead { given: name });
     }
     let kind = kind.unwrap_or(FusionKind::Eagle);
-    let config = HeadConfig::of_kind(settings, kind).map_err(LibraryError::config(origin))?;
+    let config = HeadConfig::from_json(settings, kind).map_err(LibraryError::config(origin))?;
     // Its smallest matrix.
     let keys = names.iter().find(|name| name.ends_with("k_proj.weight"));
     let stored = keys.and_then(|name| tensors.tensor(name).ok()).map(|keys| keys.dtype());

@@ -11,7 +11,6 @@ use crate::kernels::{Format, Matrix};
 use crate::library::{
     self, DflashFiles, DraftFiles, HeadFiles, LibraryError, Recommended, Spec, TargetFiles,
 };
-use crate::model::head::FusionKind;
 use crate::settings::{HeadChoice, Settings};
 
 /// The models of a session on disk.
@@ -46,11 +45,6 @@ impl NamedHead {
     /// Its name for the user.
     pub(super) fn called(&self) -> &str {
         self.given.as_deref().unwrap_or(&self.files.name)
-    }
-
-    /// How it reads the target's features, by the names of its tensors.
-    pub(super) fn fusion(&self) -> FusionKind {
-        self.files.kind().unwrap_or(FusionKind::Dgf)
     }
 }
 

@@ -14,7 +14,8 @@ use crate::draft::FeatureHead;
 use crate::kernels::Pool;
 use crate::library::{HeadFiles, TargetFiles, text_tokens};
 use crate::model::head::{
-    DraftVocabulary, GpuHead, HeadError, HeadRequest, HeadWeights, SharedTables, TappedStates,
+    DraftVocabulary, GpuHead, HeadError, HeadKind, HeadRequest, HeadWeights, SharedTables,
+    TappedStates,
 };
 use crate::model::{FeatureSource, WeightSource};
 use crate::plan::{DrafterId, Obstacle, Placement, Reason};
@@ -32,29 +33,28 @@ pub(super) fn load(
     let layers = ctx.files.target.config.layers;
     let source = files.config.features(layers).map_err(|misfit| refused(misfit.into()))?;
     let (weights, vocabulary) = with_vocabulary(ctx, weights)?;
-    let states = weights.config.eagle3.as_ref().map(|own| LoadReason::HeadStates {
+    let states = weights.config.kind.eagle3().map(|own| LoadReason::HeadStates {
         layers: source.states().to_vec(),
         from_one: matches!(own.taps, TappedStates::OutputOf(_)),
     });
 
     let gpu_weight = ctx.head_weight(files, true);
-    let placed = place::head(ctx, &weights.config, weights.kind(), gpu_weight);
+    let placed = place::head(ctx, &weights.config, gpu_weight);
     let head = to_gpu(ctx, tables, files, weights, &placed);
     let on_gpu = head.on_gpu.is_some();
     let why = match on_gpu || placed.gpu.is_none() {
         true => placed.reason.clone(),
         false => Reason::DraftOnCpu(Obstacle::Failed),
     };
-    let found = match &files.config.mtp {
-        Some(own) => Some(LoadReason::HeadInFile { blocks: own.steps() }),
-        None => ctx.files.recognised.then(|| LoadReason::HeadFound(files.name.clone())),
+    let found = match &files.config.kind {
+        HeadKind::Mtp(own) => Some(LoadReason::HeadInFile { blocks: own.steps() }),
+        _ => ctx.files.recognised.then(|| LoadReason::HeadFound(files.name.clone())),
     };
     let chosen = ctx.chosen_head.reason.clone().map(LoadReason::Plan);
     let config = &head.weights.config;
-    let kind = head.weights.kind();
     let bytes_per_weight = ctx.head_weight(files, on_gpu);
     let tied_head = ctx.files.target.config.tied_head;
-    let size = sizes::of_head(config, kind, tied_head, bytes_per_weight);
+    let size = sizes::of_head(config, tied_head, bytes_per_weight);
     let (pool, threads) = ctx.draft_pool(target.size, size, on_gpu);
     let beside = target.is_apart_from(on_gpu);
     let reads = Reason::ReadsPrompt { beside };
@@ -69,7 +69,7 @@ pub(super) fn load(
         kind: DrafterId::Head,
         on_gpu,
         size,
-        own_weights: sizes::own_weights(config, kind),
+        own_weights: sizes::own_weights(config),
         limit: (on_gpu && placed.reason.cut().is_some()).then(|| placed.reason.clone()),
         reasons: reasons.collect(),
         notice: head.notice.clone(),
@@ -134,13 +134,12 @@ fn drafter(
 ) -> Result<FeatureHead, HeadError> {
     let PlacedHead { weights, on_gpu, .. } = head;
     let config = weights.config.clone();
-    let kind = weights.kind();
     let capacity = config.capacity(ctx.context);
     let cores = Arc::clone(&pool);
     let precision = ctx.draft_precision(false);
-    let in_file = config.kind().is_some();
+    let in_file = config.kind.format().is_some();
     let new = |backend| {
-        let head = FeatureHead::new(&config, kind, backend, ctx.context);
+        let head = FeatureHead::new(&config, backend, ctx.context);
         head.reading(source).with_cores(cores)
     };
     match on_gpu {

@@ -35,6 +35,7 @@ use crate::hardware::Machine;
 use crate::kernels::Format;
 use crate::library::{TargetFiles, Tokenizer};
 use crate::model::Target;
+use crate::model::head::HeadKind;
 use crate::plan::{
     DrafterId, LevelCost, Obstacle, PlacementForecast, STRATEGIES, Schedule, Strategy,
 };
@@ -361,7 +362,7 @@ fn load_drafters(
         progress("loading the draft head", None);
         match head::load(ctx, target, tables, &head.files) {
             // The user asked for the model, which runs without the head in its file.
-            Err(error) if head.files.config.mtp.is_some() => {
+            Err(error) if matches!(head.files.config.kind, HeadKind::Mtp(_)) => {
                 let why = HeadMismatch::Shape(error.to_string());
                 ignored = Some(Notice::HeadIgnored { name: head.files.name.clone(), why });
             }

@@ -7,7 +7,7 @@ use super::files::NamedHead;
 use super::shared_target::SharedTarget;
 use super::sizes;
 use crate::library::{DflashFiles, TargetFiles};
-use crate::model::head::{FusionKind, GpuHead, HeadConfig};
+use crate::model::head::{GpuHead, HeadConfig};
 use crate::model::{GpuDflash, TargetPlace};
 use crate::plan::{
     CostInputs, DraftChoice, DraftSize, DrafterId, GpuLayers, GpuRoom, HeadForecast, Measured,
@@ -31,7 +31,7 @@ pub(super) fn choose_head(ctx: &LoadContext<'_>) -> ChosenHead {
     }
     let by_room = |head: &NamedHead| {
         let weight = ctx.head_weight(&head.files, true);
-        head_by_room(ctx, &ctx.config_of(&head.files), head.fusion(), weight)
+        head_by_room(ctx, &ctx.config_of(&head.files), weight)
     };
     let placed: Vec<Placement> = heads.iter().map(by_room).collect();
     let wants_gpu = match advice {
@@ -93,10 +93,9 @@ fn rate(ctx: &LoadContext<'_>, index: usize, most: usize, on_gpu: bool) -> Resul
         return rates.max_by(f64::total_cmp).ok_or(Obstacle::NoRoomNextToTarget);
     }
     let NamedHead { files, .. } = &ctx.files.heads[index];
-    let kind = ctx.files.heads[index].fusion();
     let weight = ctx.head_weight(files, on_gpu);
     let tied_head = ctx.files.target.config.tied_head;
-    let size = sizes::of_head(&ctx.config_of(files), kind, tied_head, weight);
+    let size = sizes::of_head(&ctx.config_of(files), tied_head, weight);
     let size = DraftSize { blocks: most, ..size };
     let inputs = CostInputs {
         verifier: ctx.cpu,
@@ -117,7 +116,7 @@ pub(super) fn inputs(ctx: &LoadContext<'_>, room: u64) -> PlacementInputs {
     let heads = files.heads.iter().enumerate().map(|(index, head)| {
         let own = &ctx.config_of(&head.files);
         let weight = ctx.head_weight(&head.files, true);
-        let on_gpu = sizes::of_head(own, head.fusion(), config.tied_head, weight);
+        let on_gpu = sizes::of_head(own, config.tied_head, weight);
         DraftChoice {
             kind: DrafterId::Head,
             head: several.then_some(index),
@@ -209,33 +208,23 @@ fn why_on_cpu(ctx: &LoadContext<'_>, kind: DrafterId) -> Option<Obstacle> {
 }
 
 /// Where a head should run.
-pub(super) fn head(
-    ctx: &LoadContext<'_>,
-    config: &HeadConfig,
-    kind: FusionKind,
-    bytes_per_weight: f64,
-) -> Placement {
+pub(super) fn head(ctx: &LoadContext<'_>, config: &HeadConfig, bytes_per_weight: f64) -> Placement {
     match why_on_cpu(ctx, DrafterId::Head) {
         Some(why) => Placement::on_cpu(config.blocks(), false, Reason::DraftOnCpu(why)),
-        None => head_by_room(ctx, config, kind, bytes_per_weight),
+        None => head_by_room(ctx, config, bytes_per_weight),
     }
 }
 
 /// Where a head would go according to the available room, independent of its expected speed.
-fn head_by_room(
-    ctx: &LoadContext<'_>,
-    config: &HeadConfig,
-    kind: FusionKind,
-    bytes_per_weight: f64,
-) -> Placement {
+fn head_by_room(ctx: &LoadContext<'_>, config: &HeadConfig, bytes_per_weight: f64) -> Placement {
     if let Some(with) = GpuHead::unsupported(config) {
-        let reason = Reason::DraftOnCpu(Obstacle::OnlyCpu { drafter: kind.name(), with });
+        let reason = Reason::DraftOnCpu(Obstacle::OnlyCpu { drafter: config.kind.name(), with });
         return Placement::on_cpu(config.blocks(), ctx.wants_gpu(), reason);
     }
     let tied_head = ctx.files.target.config.tied_head;
     let cache = sizes::device_cache(&config.body, config.capacity(ctx.context));
     // The embedding stays in main memory.
-    let size = DraftSize { lookup: 0, ..sizes::of_head(config, kind, tied_head, bytes_per_weight) };
+    let size = DraftSize { lookup: 0, ..sizes::of_head(config, tied_head, bytes_per_weight) };
     let (least, most) = size.range();
     let bytes = |blocks: usize| size.bytes(blocks) + blocks as u64 * cache;
     place_draft(draft_room(ctx), ctx.wants_gpu(), least, most, bytes)

@@ -2,7 +2,7 @@
 
 use crate::kernels::{Format, KvCache, KvFormat};
 use crate::library::{DflashFiles, TargetFiles};
-use crate::model::head::{DraftPrecision, FusionKind, HeadConfig, TREE_ROWS};
+use crate::model::head::{DraftPrecision, HeadConfig, HeadKind, TREE_ROWS};
 use crate::model::{Config, CpuTarget, DflashConfig};
 use crate::plan::{DraftSize, LayerSize, Setting, TargetSize};
 use crate::settings::ScoredTokens;
@@ -104,19 +104,14 @@ pub(super) fn head_weight(precision: DraftPrecision, stored: Format, on_gpu: boo
 }
 
 /// A head with what it shares with the target (method.md, Draft heads).
-pub(crate) fn of_head(
-    config: &HeadConfig,
-    kind: FusionKind,
-    tied_head: bool,
-    bytes_per_weight: f64,
-) -> DraftSize {
+pub(crate) fn of_head(config: &HeadConfig, tied_head: bool, bytes_per_weight: f64) -> DraftSize {
     let body = &config.body;
     let vocabulary = (body.hidden * body.vocab) as u64;
     DraftSize {
-        fixed: fusion(config, kind) + scored(config),
-        lookup: match kind {
-            FusionKind::Assistant => 0,
-            _ if tied_head && shares_lm_head(config, kind) => 0,
+        fixed: fusion(config) + scored(config),
+        lookup: match config.kind {
+            HeadKind::Assistant(_) => 0,
+            _ if tied_head && shares_lm_head(config) => 0,
             _ => vocabulary,
         },
         block: head_block(body),
@@ -130,23 +125,23 @@ pub(crate) fn of_head(
 
 /// How many weights of a head were trained, without those of its blocks and without what it shares
 /// with the target.
-pub(super) fn own_weights(config: &HeadConfig, kind: FusionKind) -> u64 {
-    let own_head = if shares_lm_head(config, kind) { 0 } else { scored(config) };
-    fusion(config, kind) + own_head + unused_experts(&config.body)
+pub(super) fn own_weights(config: &HeadConfig) -> u64 {
+    let own_head = if shares_lm_head(config) { 0 } else { scored(config) };
+    fusion(config) + own_head + unused_experts(&config.body)
 }
 
-fn fusion(config: &HeadConfig, kind: FusionKind) -> u64 {
+fn fusion(config: &HeadConfig) -> u64 {
     let body = &config.body;
     let square = (body.hidden * body.hidden) as u64;
-    match kind {
-        FusionKind::Dgf => 4 * square,
-        FusionKind::Eagle | FusionKind::Mtp => 2 * square,
+    match &config.kind {
+        HeadKind::Dgf => 4 * square,
+        HeadKind::Eagle | HeadKind::Mtp(_) => 2 * square,
         // The projections from the target's width and back.
-        FusionKind::Assistant => 3 * (body.hidden * config.target_hidden()) as u64,
+        HeadKind::Assistant(own) => 3 * (body.hidden * own.target_hidden) as u64,
         // `fc`, and attention that also reads the token's embedding.
-        FusionKind::Eagle3 => {
+        HeadKind::Eagle3(own) => {
             let attention = body.q_width() + 2 * body.kv_width();
-            (body.hidden * (config.feature_width() + attention)) as u64
+            (body.hidden * (own.feature_width() + attention)) as u64
         }
     }
 }
@@ -156,8 +151,9 @@ fn scored(config: &HeadConfig) -> u64 {
     (config.body.hidden * config.scored()) as u64
 }
 
-fn shares_lm_head(config: &HeadConfig, kind: FusionKind) -> bool {
-    config.draft_vocab.is_none() && !kind.taps() && kind != FusionKind::Assistant
+fn shares_lm_head(config: &HeadConfig) -> bool {
+    let has_own = matches!(config.kind, HeadKind::Eagle3(_) | HeadKind::Assistant(_));
+    config.draft_vocab.is_none() && !has_own
 }
 
 /// A small model with `bytes` of weights, before they are packed, that scores so many tokens.
@@ -211,7 +207,7 @@ fn most_weights(config: &HeadConfig) -> u64 {
     let body = &config.body;
     let h = body.hidden as u64;
     // DGF's fusion is the widest with one feature; an EAGLE-3 head's attention is wider as well.
-    let taps = config.eagle3.as_ref().map_or(0, |own| 3 * own.feature_width() as u64);
+    let taps = config.kind.eagle3().map_or(0, |own| 3 * own.feature_width() as u64);
     let blocks = config.blocks() as u64 * head_block(body) + unused_experts(body);
     h * (4 * h + taps) + scored(config) + blocks
 }

@@ -71,7 +71,7 @@ pub(super) fn save(
 ) -> Result<()> {
     let state = CheckpointState {
         options: options.clone(),
-        config: head_json(&net.config, net.kind),
+        config: head_json(&net.config),
         position: position.clone(),
         optimiser_steps: adam.steps,
     };
@@ -112,7 +112,8 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint> {
     }
     let [weights, first, mut second] = parts;
     let kind = FusionKind::of(weights.keys().map(String::as_str)).unwrap_or(FusionKind::Eagle);
-    let config = HeadConfig::of_kind(&state.config, kind).map_err(|error| damaged(path, error))?;
+    let config =
+        HeadConfig::from_json(&state.config, kind).map_err(|error| damaged(path, error))?;
     let net = DraftNet::load(config, &weights, device)?;
     let mut moments = BTreeMap::new();
     for (name, first) in first {

@@ -22,7 +22,7 @@ impl Columns {
     pub fn of(config: &HeadConfig) -> Self {
         let read = config.feature_width();
         let hidden = config.target_hidden();
-        match config.eagle3 {
+        match config.kind.eagle3() {
             None => Self { read: 0..read, feature: 0..read },
             Some(_) => Self { read: 0..read, feature: read..read + hidden },
         }

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use super::files::{whole, write_tensors};
 use super::net::DraftNet;
 use super::{Result, TrainError};
-use crate::model::head::{Eagle3Config, FusionKind, HeadConfig, HeadWeights, TappedStates};
+use crate::model::head::{
+    Eagle3Config, FusionKind, HeadConfig, HeadKind, HeadWeights, TappedStates,
+};
 use crate::model::{BlockOptions, Config, RopeScaling};
 
 /// The configuration of a new head of this kind with `blocks` blocks: the target's sizes, without
@@ -45,13 +47,19 @@ pub fn head_config(kind: FusionKind, target: &Config, blocks: usize, elastic: bo
         tied_head: false,
         ..target.clone()
     };
-    let taps = || Eagle3Config::tapping(target.hidden, TappedStates::of_new(target.layers));
-    let eagle3 = kind.taps().then(taps);
-    HeadConfig { elastic, eagle3, ..HeadConfig::of_body(body) }
+    let kind = match kind {
+        FusionKind::Dgf => HeadKind::Dgf,
+        FusionKind::Eagle => HeadKind::Eagle,
+        FusionKind::Eagle3 => {
+            let taps = TappedStates::of_new(target.layers);
+            HeadKind::Eagle3(Eagle3Config::tapping(target.hidden, taps))
+        }
+    };
+    HeadConfig { elastic, ..HeadConfig::of_body(body, kind) }
 }
 
-/// The `config.json` of a head, which [`HeadConfig::of_kind`] reads back unchanged.
-pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
+/// The `config.json` of a head, which [`HeadConfig::from_json`] reads back unchanged.
+pub fn head_json(config: &HeadConfig) -> Value {
     let body = &config.body;
     let scaling = match &body.rope_scaling {
         RopeScaling::Linear { factor } => json!({"type": "linear", "factor": factor}),
@@ -81,8 +89,8 @@ pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
         "rope_theta": body.rope_theta,
         "rope_scaling": scaling,
         "pretraining_tp": 1,
-        "bias": kind == FusionKind::Eagle,
-        "draft_type": kind.name().to_lowercase().replace('-', ""),
+        "bias": config.kind == HeadKind::Eagle,
+        "draft_type": config.kind.name().to_lowercase().replace('-', ""),
         "elastic_depth": config.elastic,
         "tie_word_embeddings": false,
         "torch_dtype": "float16",
@@ -90,7 +98,7 @@ pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
     if let Some(scored) = config.draft_vocab {
         json["draft_vocab_size"] = scored.into();
     }
-    if let Some((field, states)) = config.eagle3.as_ref().and_then(|own| own.taps.to_json()) {
+    if let Some((field, states)) = config.kind.eagle3().and_then(|own| own.taps.to_json()) {
         json[field] = states;
     }
     json
@@ -108,7 +116,7 @@ impl DraftNet {
         });
         let mut half: HashMap<_, _> = half.collect::<Result<_>>()?;
         half.extend(self.d2t()?);
-        if let (FusionKind::Eagle3, Some(scored)) = (self.kind, &self.draft_vocab) {
+        if let (HeadKind::Eagle3(_), Some(scored)) = (&self.config.kind, &self.draft_vocab) {
             // Loaders of this layout compare it with `d2t`.
             let vocab = self.config.body.vocab as u32;
             let flags: Vec<u8> = (0..vocab).map(|token| u8::from(scored.contains(token))).collect();
@@ -135,7 +143,7 @@ impl DraftNet {
         let half = self.half()?;
         let weights = folder.join("model.safetensors");
         whole(&weights, |file| write_tensors(file, half, None))?;
-        let text = format!("{:#}\n", head_json(&self.config, self.kind));
+        let text = format!("{:#}\n", head_json(&self.config));
         whole(&folder.join("config.json"), |file| file.write_all(text.as_bytes()))
     }
 }
@@ -178,14 +186,12 @@ mod tests {
             for (kind, blocks, elastic, draft_vocab) in cases {
                 let config =
                     HeadConfig { draft_vocab, ..head_config(kind, &target, blocks, elastic) };
-                let text = head_json(&config, kind).to_string();
+                let text = head_json(&config).to_string();
                 assert!(text.contains("\"rms_norm_eps\":0.00001,"), "{text}");
                 let json = serde_json::from_str(&text).unwrap();
-                assert_eq!(HeadConfig::of_kind(&json, kind).unwrap(), config);
-                if kind.taps() {
+                assert_eq!(HeadConfig::from_json(&json, kind).unwrap(), config);
+                if kind == FusionKind::Eagle3 {
                     assert_eq!(config.features(layers).unwrap().states().len(), 3);
-                } else {
-                    assert_eq!(HeadConfig::from_json(&json).unwrap(), config);
                 }
             }
         }

@@ -7,7 +7,7 @@ use candle_core::{DType, Device, Result, Tensor, Var};
 
 use super::ops::{Products, masked_softmax, rms_norm, rotate, swiglu};
 use super::{FirstWeights, TrainError};
-use crate::model::head::{DraftVocabulary, FusionKind, HeadConfig, HeadWeights, layout};
+use crate::model::head::{DraftVocabulary, HeadConfig, HeadKind, HeadWeights, layout};
 use crate::model::{Config, frequencies};
 use crate::speculate::Noise;
 
@@ -16,8 +16,6 @@ use crate::speculate::Noise;
 pub struct DraftNet {
     /// Shape and constants.
     pub config: HeadConfig,
-    /// Its kind of fusion.
-    pub kind: FusionKind,
     /// Every weight by its published name.
     pub weights: BTreeMap<String, Var>,
     /// The scored tokens, if not all.
@@ -65,14 +63,13 @@ impl DraftNet {
     /// If the device has no room.
     pub fn new(
         mut config: HeadConfig,
-        kind: FusionKind,
         draft_vocab: Option<DraftVocabulary>,
         (first, seed): (FirstWeights, u64),
         device: &Device,
     ) -> Result<Self> {
         config.draft_vocab = draft_vocab.as_ref().map(DraftVocabulary::len);
-        let mut shapes = layout(&config, kind);
-        if kind == FusionKind::Eagle3 {
+        let mut shapes = layout(&config);
+        if config.kind.eagle3().is_some() {
             // No published head has it.
             shapes.remove("fc.bias");
         }
@@ -82,7 +79,7 @@ impl DraftNet {
             Ok((name, Var::from_tensor(&tensor)?))
         });
         let weights = weights.collect::<Result<_>>()?;
-        Ok(Self::with(config, kind, draft_vocab, weights, device))
+        Ok(Self::with(config, draft_vocab, weights, device))
     }
 
     /// A head with these weights, in f32.
@@ -95,20 +92,18 @@ impl DraftNet {
         device: &Device,
     ) -> std::result::Result<Self, TrainError> {
         let head = HeadWeights::load(&config, tensors)?;
-        let kind = head.kind();
         let mut weights = BTreeMap::new();
-        for name in layout(&config, kind).into_keys() {
+        for name in layout(&config).into_keys() {
             if let Some(tensor) = tensors.get(&name) {
                 let tensor = tensor.to_device(device)?.to_dtype(DType::F32)?;
                 weights.insert(name, Var::from_tensor(&tensor)?);
             }
         }
-        Ok(Self::with(config, kind, head.draft_vocab, weights, device))
+        Ok(Self::with(config, head.draft_vocab, weights, device))
     }
 
     fn with(
         config: HeadConfig,
-        kind: FusionKind,
         draft_vocab: Option<DraftVocabulary>,
         weights: BTreeMap<String, Var>,
         device: &Device,
@@ -116,7 +111,7 @@ impl DraftNet {
         let body = &config.body;
         let frequencies = frequencies(body.head_dim, body.rope_theta, &body.rope_scaling);
         let (device, products) = (device.clone(), Products::default());
-        Self { kind, weights, draft_vocab, frequencies, device, products, config }
+        Self { weights, draft_vocab, frequencies, device, products, config }
     }
 
     /// How many numbers its weights are.
@@ -136,7 +131,7 @@ impl DraftNet {
     /// # Errors
     /// If the device fails.
     pub fn state(&self, features: &Tensor) -> Result<Tensor> {
-        if !self.kind.taps() {
+        if self.config.kind.eagle3().is_none() {
             return Ok(features.clone());
         }
         let (batch, rows, width) = features.dims3()?;
@@ -149,7 +144,7 @@ impl DraftNet {
     /// # Errors
     /// If the device fails.
     pub fn scored(&self, output: &Tensor) -> Result<Tensor> {
-        if !self.kind.taps() {
+        if self.config.kind.eagle3().is_none() {
             return Ok(output.clone());
         }
         rms_norm(output, self.weight("norm.weight")?, self.config.body.rms_eps)
@@ -186,8 +181,8 @@ impl DraftNet {
         let features = features.reshape(flat)?;
         let embeddings = embeddings.reshape(flat)?;
         // EAGLE-3's attention reads token and state concatenated, and adds only to the state.
-        let (mut x, mut attended) = match self.kind {
-            FusionKind::Eagle3 => {
+        let (mut x, mut attended) = match self.config.kind {
+            HeadKind::Eagle3(_) => {
                 let joined = self.joined(&features, &embeddings)?;
                 (features, Some(joined))
             }
@@ -212,8 +207,8 @@ impl DraftNet {
 
     /// u from features and embeddings, `[n, H]` each (method.md, Draft heads).
     fn fuse(&self, features: &Tensor, embeddings: &Tensor) -> Result<Tensor> {
-        match self.kind {
-            FusionKind::Dgf => {
+        match self.config.kind {
+            HeadKind::Dgf => {
                 let h1 = self.products.matmul(features, self.weight("W_1")?)?;
                 let norm = self.weight("input_layernorm.weight")?;
                 let normed = rms_norm(embeddings, norm, self.config.body.rms_eps)?;
@@ -244,8 +239,8 @@ impl DraftNet {
         past: &mut Vec<(Tensor, Tensor)>,
     ) -> Result<Tensor> {
         let eps = self.config.body.rms_eps;
-        let at = match self.kind {
-            FusionKind::Eagle3 => MIDLAYER.to_owned(),
+        let at = match self.config.kind {
+            HeadKind::Eagle3(_) => MIDLAYER.to_owned(),
             _ => format!("layers.{block}"),
         };
         let weight = |part: &str| self.weight(&format!("{at}.{part}.weight"));

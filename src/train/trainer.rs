@@ -17,9 +17,7 @@ use super::{
     AdamW, Batch, Columns, DraftNet, Elastic, Example, Examples, FeatureNoise, FirstWeights,
     Length, LossComputer, Measure, Options, Result, TrainError,
 };
-use crate::model::head::{
-    DraftVocabulary, FusionKind, HeadConfig, HeadError, SharedTables, to_tensor,
-};
+use crate::model::head::{DraftVocabulary, HeadConfig, HeadError, SharedTables, to_tensor};
 use crate::speculate::Noise;
 
 const DEPTH: u64 = 0x6465_7074_6800;
@@ -85,20 +83,19 @@ impl Trainer {
     /// do not fit together, [`TrainError::Device`] if there is no room.
     pub fn new(
         config: HeadConfig,
-        kind: FusionKind,
         draft_vocab: Option<DraftVocabulary>,
         shared: &SharedTables,
         options: Options,
         device: &Device,
     ) -> Result<Self> {
         options.check()?;
-        if kind.taps() && options.vloss != 0.0 {
+        if config.kind.eagle3().is_some() && options.vloss != 0.0 {
             let reason = "0, since a head over three layers of the target does not predict \
                           features";
             return Err(TrainError::Option("vloss", options.vloss.to_string(), reason));
         }
         let first = (options.first_weights, options.seed);
-        let net = DraftNet::new(config, kind, draft_vocab, first, device)?;
+        let net = DraftNet::new(config, draft_vocab, first, device)?;
         let adam = AdamW::default();
         let parts = Checkpoint { options, net, adam, position: TrainPosition::default() };
         // Its own LM head starts with the target's current rows, because it is to agree with them.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::kernels::{Format, Matrix, Pool};
-use crate::model::head::{HeadConfig, HeadWeights};
+use crate::model::head::{FusionKind, HeadConfig, HeadKind, HeadWeights};
 use crate::train::{MaskRule, TrainPrecision, Used};
 use half::f16;
 use serde_json::json;
@@ -12,14 +12,14 @@ use serde_json::json;
 const HIDDEN: usize = 8;
 const VOCAB: usize = 12;
 
-fn config(blocks: usize) -> HeadConfig {
-    HeadConfig::from_json(&json!({
+fn config(kind: FusionKind) -> HeadConfig {
+    let json = json!({
         "hidden_act": "silu", "hidden_size": HIDDEN, "intermediate_size": 12,
         "max_position_embeddings": 64, "num_attention_heads": 2, "num_key_value_heads": 1,
-        "num_hidden_layers": blocks, "rms_norm_eps": 1e-6, "vocab_size": VOCAB,
+        "num_hidden_layers": 2, "rms_norm_eps": 1e-6, "vocab_size": VOCAB,
         "elastic_depth": true
-    }))
-    .unwrap()
+    });
+    HeadConfig::from_json(&json, kind).unwrap()
 }
 
 /// Tied embedding and LM head of a toy target: rows of ±1 that differ from each other.
@@ -79,9 +79,9 @@ fn trainer(options: Options) -> Trainer {
 }
 
 fn scoring(draft_vocab: Option<DraftVocabulary>, options: Options) -> Trainer {
-    let config = config(2);
+    let config = config(FusionKind::Dgf);
     let shared = shared();
-    Trainer::new(config, FusionKind::Dgf, draft_vocab, &shared, options, &Device::Cpu).unwrap()
+    Trainer::new(config, draft_vocab, &shared, options, &Device::Cpu).unwrap()
 }
 
 fn some_tokens() -> DraftVocabulary {
@@ -109,7 +109,7 @@ fn a_head_learns_at_every_depth_and_on_its_own_outputs() {
     {
         let options = Options { length: Length::Steps(120), elastic, ..options() };
         let mut trainer =
-            Trainer::new(config(2), kind, None, &shared(), options, &Device::Cpu).unwrap();
+            Trainer::new(config(kind), None, &shared(), options, &Device::Cpu).unwrap();
         let examples = examples();
         let before = trainer.measure(&examples, 2, 2).unwrap();
         assert!(before.iter().all(|measure| measure.right[0] < 0.6), "{before:?}");
@@ -165,7 +165,7 @@ fn a_head_that_scores_some_tokens_learns_and_is_written_with_them() {
     let files = crate::library::open_head(&spec, &mut |_| {}).unwrap();
     assert_eq!((&files.config, files.config.draft_vocab), (&whole.net.config, Some(7)));
     let opened = HeadWeights::load(&files.config, files.tensors.as_ref()).unwrap();
-    assert_eq!(opened.kind(), FusionKind::Dgf);
+    assert_eq!(opened.config.kind, HeadKind::Dgf);
     let values = |weights: &HeadWeights| {
         let gate = weights.get("layers.1.mlp.gate_proj.weight").unwrap();
         gate.flatten_all().unwrap().to_vec1::<f16>().unwrap()

@@ -11,7 +11,7 @@ use crate::library::{
 };
 use crate::load::Repacking;
 use crate::load::sizes::{FOUR_BITS, of_dflash, of_head, of_small};
-use crate::model::head::{FusionKind, HeadConfig};
+use crate::model::head::HeadConfig;
 use crate::model::{Config, ModelEngine};
 use crate::plan::{
     CostInputs, DraftSize, Measured, SearchSpace, Setting, TargetSize, Throughput, TreeOverrides,
@@ -114,12 +114,12 @@ impl Forecaster {
             Some(with(&draft.located.name, draft.is_head(), false, draft_size))
         };
         let own = || {
-            let of = |name: &str, head: &HeadConfig, kind| {
-                with(name, true, true, of_head(head, kind, config.tied_head, FOUR_BITS))
+            let of = |name: &str, head: &HeadConfig| {
+                with(name, true, true, of_head(head, config.tied_head, FOUR_BITS))
             };
             match own_head_of(&model.located.spec, config) {
-                Some(head) => Some(of(&head.name, &head.config, head.kind()?)),
-                None => Some(of(&model.located.name, model.facts.mtp.as_ref()?, FusionKind::Mtp)),
+                Some(head) => Some(of(&head.name, &head.config)),
+                None => Some(of(&model.located.name, model.facts.mtp.as_ref()?)),
             }
         };
         let mut drafts: Vec<DraftForecast> = match model.located.store {
@@ -187,9 +187,7 @@ impl Forecaster {
             return None;
         }
         match draft.facts.runs.as_ref()? {
-            Runs::Head { config: head, fusion } => {
-                Some(of_head(head, *fusion, config.tied_head, FOUR_BITS))
-            }
+            Runs::Head(head) => Some(of_head(head, config.tied_head, FOUR_BITS)),
             Runs::Dflash(drafter) => {
                 let bytes = FOUR_BITS * drafter.weights() as f64;
                 Some(of_dflash(drafter, bytes as u64))
@@ -223,7 +221,7 @@ pub fn goes_with(model: &ModelEntry, target: &ModelEntry) -> bool {
         return false;
     };
     match &model.facts.runs {
-        Some(Runs::Head { config: head, .. }) => head.fits_target(config).is_ok(),
+        Some(Runs::Head(head)) => head.fits_target(config).is_ok(),
         Some(Runs::Dflash(drafter)) => drafter.fits_target(config).is_ok(),
         Some(Runs::Model { engine: ModelEngine::Candle, .. }) => false,
         Some(Runs::Model { pass_bytes, .. }) => {

@@ -41,7 +41,7 @@ pub use config::HeadConfig;
 pub use draft_vocab::DraftVocabulary;
 pub use eagle3::{Eagle3Config, TapNorm, TappedStates};
 pub use error::HeadError;
-pub use kind::FusionKind;
+pub use kind::{FusionKind, HeadKind};
 pub use misfit::Misfit;
 pub use mtp::{MTP, MtpConfig};
 pub use no_gpu::{Gpu, GpuHead};

@@ -9,7 +9,7 @@ use dovetail::decode::{Engine, RoundOptions};
 use dovetail::draft::{Budget, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::head::{
-    DraftVocabulary, HeadConfig, HeadRequest, HeadWeights, PackedHead, SharedTables,
+    DraftVocabulary, FusionKind, HeadConfig, HeadRequest, HeadWeights, PackedHead, SharedTables,
 };
 use dovetail::model::{CpuTarget, Target};
 use dovetail::plan::Schedule;
@@ -43,8 +43,9 @@ fn recorded_in(
 ) -> Engine {
     let target_model = recorded_target_in(kv, target, Arc::new(Pool::new(2)), 512);
     let drafter = head.map(|head| {
-        let config = HeadConfig::from_json(&json(&format!("{head}/config.json"))).unwrap();
         let tensors = tensors(&format!("{head}/model.safetensors"));
+        let kind = FusionKind::of(tensors.keys().map(String::as_str)).unwrap();
+        let config = HeadConfig::from_json(&json(&format!("{head}/config.json")), kind).unwrap();
         let weights = HeadWeights::load(&config, &tensors).unwrap();
         let weights = match scored {
             Some(scored) => weights.scoring(scored).unwrap(),
@@ -55,8 +56,7 @@ fn recorded_in(
         let cores = Arc::clone(&pool);
         let request = HeadRequest::new(&weights, &shared, pool, 512).exact();
         let backend = PackedHead::new(&request).unwrap();
-        let kind = weights.kind();
-        let head = FeatureHead::new(&config, kind, Box::new(backend), 512);
+        let head = FeatureHead::new(&config, Box::new(backend), 512);
         Box::new(head.with_cores(cores)) as Box<dyn Drafter>
     });
     Engine::new(wrap(target_model), drafter)

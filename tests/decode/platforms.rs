@@ -37,7 +37,7 @@ fn engine(pool: Arc<Pool>, with_head: bool) -> Engine {
         let precision = DraftPrecision::Eight;
         let request = HeadRequest::new(&weights, &shared, pool, CONTEXT);
         let backend = PackedHead::new(&HeadRequest { precision, ..request }).unwrap();
-        let head = FeatureHead::new(&head.config, weights.kind(), Box::new(backend), CONTEXT);
+        let head = FeatureHead::new(&head.config, Box::new(backend), CONTEXT);
         Box::new(head) as Box<dyn Drafter>
     });
     Engine::new(Box::new(target), head)

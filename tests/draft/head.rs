@@ -291,7 +291,7 @@ fn threads_change_nothing() {
     let case = Case::load("draft_dgf_m2_gqa");
     let (features, tokens) = case.input("p0");
     let draft = |case: &Case, backend: Box<dyn HeadBackend>| {
-        let mut drafter = FeatureHead::new(&case.weights.config, case.weights.kind(), backend, 512);
+        let mut drafter = FeatureHead::new(&case.weights.config, backend, 512);
         drafter.observe(&features, &tokens).unwrap();
         let shape = Shape { gamma: 60, width: 10, depth: 5 };
         drafter.propose(&[], &DraftRequest::new(tokens[10], Budget::new(shape, 2))).unwrap()

@@ -172,8 +172,7 @@ fn its_bundled_head_is_found_and_changes_no_text() {
         let (shared, pool) = (SharedTables::of(&target), Arc::new(Pool::new(2)));
         let backend = PackedHead::new(&HeadRequest::new(&weights, &shared, pool, 256));
         let backend = Box::new(backend.unwrap());
-        let drafter: Box<dyn Drafter> =
-            Box::new(FeatureHead::new(&head.config, weights.kind(), backend, 256));
+        let drafter: Box<dyn Drafter> = Box::new(FeatureHead::new(&head.config, backend, 256));
         let mut drafted = Engine::new(Box::new(target), Some(drafter));
         let shape = Shape { gamma: 8, width: 4, depth: 3 };
         let (again, rounds, _) =

@@ -128,7 +128,7 @@ impl AssistantCase {
         let cores = Arc::new(Pool::borrowing(Arc::clone(target.pool()), 1));
         let head = Box::new(self.packed(&weights, Arc::clone(&cores)));
         let source = weights.config.features(target.config().layers).unwrap();
-        let drafter = FeatureHead::new(&weights.config, weights.kind(), head, CONTEXT);
+        let drafter = FeatureHead::new(&weights.config, head, CONTEXT);
         drafter.reading(source).with_cores(cores)
     }
 

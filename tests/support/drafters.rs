@@ -33,10 +33,10 @@ pub fn random_head(
 ) -> FeatureHead {
     let config = head_config(FusionKind::Dgf, &files.config, 2, true);
     let first = (FirstWeights::default(), 3);
-    let net = DraftNet::new(config.clone(), FusionKind::Dgf, None, first, &Device::Cpu).unwrap();
+    let net = DraftNet::new(config.clone(), None, first, &Device::Cpu).unwrap();
     let (weights, shared) = (net.head_weights().unwrap(), SharedTables::of(target));
     let cores = Arc::new(Pool::borrowing(Arc::clone(target.pool()), 1));
-    let (pool, kind) = (Arc::clone(&cores), weights.kind());
+    let pool = Arc::clone(&cores);
     let request = HeadRequest::new(&weights, &shared, Arc::clone(&pool), context);
     let request = HeadRequest { precision, kv, ..request };
     let on_gpu = gpu.map(|gpu| GpuHead::new(gpu, &request).unwrap());
@@ -45,9 +45,10 @@ pub fn random_head(
         HeadRequest { precision, kv, ..request }.on_cpu()
     };
     match on_gpu {
-        Some(backend) => FeatureHead::new(&config, kind, Box::new(backend), context)
-            .with_fallback(Box::new(on_cpu)),
-        None => FeatureHead::new(&config, kind, on_cpu().unwrap(), context),
+        Some(backend) => {
+            FeatureHead::new(&config, Box::new(backend), context).with_fallback(Box::new(on_cpu))
+        }
+        None => FeatureHead::new(&config, on_cpu().unwrap(), context),
     }
     .with_cores(cores)
 }

@@ -68,8 +68,8 @@ impl Eagle3Case {
     }
 
     pub fn drafter(&self, backend: Backend) -> FeatureHead {
-        let (config, kind) = (&self.weights.config, self.weights.kind());
-        FeatureHead::new(config, kind, self.backend(backend), CONTEXT).reading(self.source.clone())
+        let head = FeatureHead::new(&self.weights.config, self.backend(backend), CONTEXT);
+        head.reading(self.source.clone())
     }
 
     /// The target, returning what the head reads.

@@ -8,8 +8,8 @@ use candle_core::Tensor;
 use dovetail::draft::FeatureHead;
 use dovetail::kernels::{Format, KvFormat, Matrix, Pool};
 use dovetail::model::head::{
-    DraftPrecision, GpuHead, HeadBackend, HeadConfig, HeadRequest, HeadWeights, PackedHead, Pairs,
-    SharedTables,
+    DraftPrecision, FusionKind, GpuHead, HeadBackend, HeadConfig, HeadRequest, HeadWeights,
+    PackedHead, Pairs, SharedTables,
 };
 use dovetail::speculate::{BeamRow, Shape, Tree};
 use serde_json::Value;
@@ -47,8 +47,9 @@ pub struct Case {
 
 impl Case {
     pub fn load(name: &'static str) -> Self {
-        let config = HeadConfig::from_json(&json(&format!("{name}/config.json"))).unwrap();
         let source = tensors(&format!("{name}/model.safetensors"));
+        let kind = FusionKind::of(source.keys().map(String::as_str)).unwrap();
+        let config = HeadConfig::from_json(&json(&format!("{name}/config.json")), kind).unwrap();
         let target = tensors(&format!("{}/model.safetensors", target_of(name)));
         Self {
             name,
@@ -81,8 +82,7 @@ impl Case {
     }
 
     pub fn drafter(&self, backend: Backend) -> FeatureHead {
-        let config = &self.weights.config;
-        FeatureHead::new(config, self.weights.kind(), self.backend(backend), 512)
+        FeatureHead::new(&self.weights.config, self.backend(backend), 512)
     }
 
     pub fn input(&self, prompt: &str) -> (Vec<f32>, Vec<u32>) {

@@ -77,9 +77,9 @@ impl MtpCase {
     }
 
     pub fn drafter_with(&self, heads: Box<dyn HeadBackend>) -> FeatureHead {
-        let (config, kind) = (&self.weights.config, self.weights.kind());
+        let config = &self.weights.config;
         let source = config.features(self.files.config.layers).unwrap();
-        FeatureHead::new(config, kind, heads, CONTEXT).reading(source)
+        FeatureHead::new(config, heads, CONTEXT).reading(source)
     }
 }
 
@@ -103,7 +103,7 @@ pub fn own_head(files: &TargetFiles, target: &CpuTarget, context: usize) -> Opti
     let shared = SharedTables::of(target);
     let heads = request(files, &weights, &shared, Arc::clone(&cores), context).on_cpu().unwrap();
     let source = head.config.features(files.config.layers).unwrap();
-    let drafter = FeatureHead::new(&head.config, weights.kind(), heads, context);
+    let drafter = FeatureHead::new(&head.config, heads, context);
     Some(drafter.reading(source).with_cores(cores))
 }
 

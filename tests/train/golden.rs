@@ -10,7 +10,7 @@ use candle_core::{DType, Device, Tensor};
 use dovetail::kernels::Pool;
 use dovetail::model::Target;
 use dovetail::model::head::{
-    HeadBackend, HeadConfig, HeadRequest, HeadWeights, PackedHead, Pairs, SharedTables,
+    FusionKind, HeadBackend, HeadConfig, HeadRequest, HeadWeights, PackedHead, Pairs, SharedTables,
 };
 use dovetail::speculate::{BeamRow, Ranking, top_log_probs};
 use dovetail::train::{AdamW, DraftNet, Estimate, LossComputer, Options, Past};
@@ -27,9 +27,11 @@ struct Case {
 impl Case {
     fn load(name: &str) -> Self {
         let target = tensors(&format!("{}/model.safetensors", target_of(name)));
+        let tensors_of_head = tensors(&format!("{name}/model.safetensors"));
+        let kind = FusionKind::of(tensors_of_head.keys().map(String::as_str)).unwrap();
         Self {
-            config: HeadConfig::from_json(&json(&format!("{name}/config.json"))).unwrap(),
-            tensors: tensors(&format!("{name}/model.safetensors")),
+            config: HeadConfig::from_json(&json(&format!("{name}/config.json")), kind).unwrap(),
+            tensors: tensors_of_head,
             embedding: target["model.embed_tokens.weight"].clone(),
             lm_head: target["lm_head.weight"].clone(),
         }

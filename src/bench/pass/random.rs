@@ -11,7 +11,7 @@ use crate::decode::{Engine, TokenText};
 use crate::draft::{Drafter, FeatureHead};
 use crate::kernels::{Format, random_row};
 use crate::model::head::{
-    FusionKind, HeadConfig, HeadRequest, HeadWeights, PackedHead, SharedTables, layout,
+    HeadConfig, HeadKind, HeadRequest, HeadWeights, PackedHead, SharedTables, layout,
 };
 use crate::model::{BlockOptions, Config, CpuTarget};
 
@@ -50,11 +50,11 @@ pub fn with_head(
     // A head has Llama's blocks for every target.
     let block = BlockOptions::default();
     let body = Config { layers: blocks, block, qk_norm: false, ..target.config().clone() };
-    let head = HeadConfig { elastic: true, ..HeadConfig::of_body(body) };
+    let head = HeadConfig { elastic: true, ..HeadConfig::of_body(body, HeadKind::Dgf) };
     let head_failed = |error: crate::model::head::HeadError| {
         MeasureError::Options(format!("a head of {blocks} blocks: {error}"))
     };
-    let shapes = layout(&head, FusionKind::Dgf).into_iter().zip(0..);
+    let shapes = layout(&head).into_iter().zip(0..);
     let tensors = shapes.map(|((name, shape), number)| Ok((name, random_tensor(shape, number)?)));
     let tensors: HashMap<String, Tensor> = tensors.collect::<candle_core::Result<_>>()?;
     let weights = HeadWeights::load(&head, &tensors).map_err(head_failed)?;
@@ -62,7 +62,7 @@ pub fn with_head(
     let pool = Arc::clone(target.pool());
     let request = HeadRequest::new(&weights, &shared, pool, positions);
     let backend = PackedHead::new(&request).map_err(head_failed)?;
-    let drafter = FeatureHead::new(&weights.config, FusionKind::Dgf, Box::new(backend), positions);
+    let drafter = FeatureHead::new(&weights.config, Box::new(backend), positions);
     Ok(Engine::new(Box::new(target), [Box::new(drafter) as Box<dyn Drafter>]))
 }
 

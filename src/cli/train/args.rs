@@ -120,8 +120,6 @@ impl ValueEnum for FusionKind {
             Self::Eagle => PossibleValue::new("eagle").help("EAGLE's linear layer"),
             Self::Eagle3 => PossibleValue::new("eagle3")
                 .help("EAGLE-3's: three layers of the target, one block, its own LM head"),
-            // It comes with its target.
-            Self::Mtp | Self::Assistant => return None,
         })
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use super::scratch_tree::{GrowingTree, RowMap, ScratchTree};
 use super::{Ahead, AheadRequest, Depths, DraftError, DraftRequest, Drafter, is_set};
 use crate::kernels::Pool;
-use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError, Pairs};
+use crate::model::head::{Candidates, HeadBackend, HeadConfig, HeadError, HeadKind, Pairs};
 use crate::model::{FeatureSource, TrafficMeter};
 use crate::speculate::{BeamRow, DrafterId, Tree};
 use ahead::DraftedAhead;
@@ -26,7 +26,7 @@ const CHUNK: usize = 256;
 /// requested. So plain decoding costs nothing, a block that was left out catches up when M rises,
 /// and the work of a failed device can be repeated on another device.
 pub struct FeatureHead {
-    kind: FusionKind,
+    kind: HeadKind,
     depths: Depths,
     /// What it reads of the target.
     source: FeatureSource,
@@ -57,15 +57,10 @@ pub struct FeatureHead {
 
 impl FeatureHead {
     /// A drafter on `backend` for up to `capacity` positions.
-    pub fn new(
-        config: &HeadConfig,
-        kind: FusionKind,
-        backend: Box<dyn HeadBackend>,
-        capacity: usize,
-    ) -> Self {
+    pub fn new(config: &HeadConfig, backend: Box<dyn HeadBackend>, capacity: usize) -> Self {
         let blocks = config.blocks();
         Self {
-            kind,
+            kind: config.kind.clone(),
             depths: if config.elastic { Depths::Elastic(blocks) } else { Depths::Fixed(blocks) },
             source: FeatureSource::FinalNorm,
             width: config.feature_width(),
@@ -260,7 +255,7 @@ impl Drafter for FeatureHead {
 
     fn source(&self) -> Option<DrafterId> {
         Some(match self.kind {
-            FusionKind::Mtp | FusionKind::Assistant => DrafterId::Mtp,
+            HeadKind::Mtp(_) | HeadKind::Assistant(_) => DrafterId::Mtp,
             _ => DrafterId::Head,
         })
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::draft::Budget;
-use crate::model::head::{Candidates, Pairs};
+use crate::model::head::{Candidates, FusionKind, Pairs};
 use crate::speculate::{BeamRow, Ranking, Shape};
 use serde_json::json;
 use std::sync::atomic::AtomicBool;
@@ -72,14 +72,15 @@ fn head(blocks: usize, fail_at_step: bool) -> (FeatureHead, Passes) {
 }
 
 fn head_on(blocks: usize, backend: Counting) -> (FeatureHead, Passes) {
-    let config = HeadConfig::from_json(&json!({
+    let json = json!({
         "hidden_act": "silu", "hidden_size": 2, "intermediate_size": 2,
         "max_position_embeddings": 64, "num_attention_heads": 1, "num_hidden_layers": blocks,
         "rms_norm_eps": 1e-6, "vocab_size": 900, "elastic_depth": true
-    }));
+    });
+    let config = HeadConfig::from_json(&json, FusionKind::Dgf);
     let passes = backend.passes.clone();
     let backend = Box::new(backend);
-    (FeatureHead::new(&config.unwrap(), FusionKind::Dgf, backend, 800), passes)
+    (FeatureHead::new(&config.unwrap(), backend, 800), passes)
 }
 
 fn budget(blocks: usize) -> Budget {

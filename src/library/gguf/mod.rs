@@ -30,7 +30,7 @@ use super::{
     sizes,
 };
 use crate::chat::{ChatTemplate, SpecialTokens};
-use crate::model::head::{HeadConfig, MTP, MtpConfig};
+use crate::model::head::{HeadConfig, MTP};
 use crate::model::{ArchitectureRow, Config, MappedBytes, RawTensor, WeightSource};
 use crate::printable::printable_line;
 use assistant::ASSISTANT;
@@ -160,7 +160,7 @@ impl GgufTensors {
         config: &Config,
         mtp: Option<&HeadConfig>,
     ) -> Result<Self> {
-        let heads = mtp.and_then(|head| head.mtp.as_ref()).map_or(0, MtpConfig::steps);
+        let heads = mtp.map_or(0, |head| head.levels().unwrap_or(1));
         let (blobs, mut found) = file.into_tensors();
         let mut scales = Scales::take(&mut found, &blobs)?;
         let mut tensors = BTreeMap::new();

@@ -10,7 +10,7 @@ use super::{GgufTensors, assistant, dflash, read, title, vocabulary};
 use crate::library::sizes::{self, pass_bytes};
 use crate::library::{Facts, Result, Runs};
 use crate::model::ModelEngine;
-use crate::model::head::{FusionKind, HeadConfig};
+use crate::model::head::HeadConfig;
 
 /// Reads the header of a file, together with its other shards.
 pub(in crate::library) fn facts(path: &Path) -> Facts {
@@ -35,7 +35,7 @@ pub(in crate::library) fn facts(path: &Path) -> Facts {
 /// How a file is run, if it can be; notes the head that it also holds.
 fn runs(file: GgufFile, head: &mut Option<Box<HeadConfig>>) -> Result<Runs> {
     if let Some(config) = assistant::config(&file)? {
-        return Ok(Runs::Head { config: Box::new(config), fusion: FusionKind::Assistant });
+        return Ok(Runs::Head(Box::new(config)));
     }
     if let Some(config) = dflash::config(&file)? {
         return Ok(Runs::Dflash(Box::new(config)));

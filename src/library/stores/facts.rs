@@ -11,7 +11,7 @@ use crate::library::safetensors::Tensors;
 use crate::library::sizes::{self, Size, pass_bytes};
 use crate::library::tokenizer::Fingerprint;
 use crate::library::{LibraryError, Result};
-use crate::model::head::{FusionKind, HeadConfig};
+use crate::model::head::HeadConfig;
 use crate::model::{Config, DflashConfig, ModelEngine};
 
 /// What the headers of a model's files say. What is unknown is `None`.
@@ -52,12 +52,7 @@ pub enum Runs {
         engine: ModelEngine,
     },
     /// As a draft head.
-    Head {
-        /// Shape and constants.
-        config: Box<HeadConfig>,
-        /// Its fusion.
-        fusion: FusionKind,
-    },
+    Head(Box<HeadConfig>),
     /// As a DFlash drafter.
     Dflash(Box<DflashConfig>),
 }

@@ -7,8 +7,8 @@ use super::backend::{check_room, feature_of};
 use super::draft_vocab::ranked;
 use super::pack::{called, scored_rows};
 use super::{
-    Candidates, DraftVocabulary, HeadBackend, HeadConfig, HeadError, HeadRequest, Misfit, Pairs,
-    TREE_ROWS,
+    Candidates, DraftVocabulary, HeadBackend, HeadConfig, HeadError, HeadKind, HeadRequest, Misfit,
+    Pairs, TREE_ROWS,
 };
 use crate::kernels::{Format, KvCache, Matrix, Pool, TreeMask};
 use crate::model::cpu::layer::{Layer, NormWeights};
@@ -37,11 +37,10 @@ pub struct AssistantConfig {
 
 impl HeadConfig {
     /// An assistant whose layers are those of `body`, as if they had keys and values.
-    pub fn of_assistant(body: Config, assistant: AssistantConfig) -> Self {
-        let mut config = Self::of_body(body);
+    pub fn of_assistant(mut body: Config, assistant: AssistantConfig) -> Self {
         // It reads embeddings as its target does.
-        config.body.block.embedding_scale = (assistant.target_hidden as f32).sqrt();
-        Self { assistant: Some(assistant), ..config }
+        body.block.embedding_scale = (assistant.target_hidden as f32).sqrt();
+        Self::of_body(body, HeadKind::Assistant(assistant))
     }
 
     /// How many keys and values an assistant reads of a position.

@@ -3,12 +3,9 @@
 
 use serde_json::Value;
 
-use super::assistant::AssistantConfig;
 use super::eagle3::Eagle3Config;
-use super::kind::FusionKind;
+use super::kind::{FusionKind, HeadKind};
 use super::misfit::Misfit;
-use super::mtp::MtpConfig;
-use crate::kernels::Format;
 use crate::model::hf_fields::Fields;
 use crate::model::{Config, ConfigError, FeatureSource, RopeScaling};
 
@@ -25,12 +22,8 @@ pub struct HeadConfig {
     pub draft_vocab: Option<usize>,
     /// The position beyond which we do not implement the rotary scaling (`"dynamic"`).
     pub position_limit: Option<usize>,
-    /// The extra fields of an EAGLE-3 head.
-    pub eagle3: Option<Eagle3Config>,
-    /// What is known of a head in its target's file.
-    pub mtp: Option<MtpConfig>,
-    /// What is known of an assistant.
-    pub assistant: Option<AssistantConfig>,
+    /// What kind of head it is.
+    pub kind: HeadKind,
 }
 
 impl HeadConfig {
@@ -40,22 +33,19 @@ impl HeadConfig {
     /// # Errors
     /// [`ConfigError`] if a field is missing or malformed, or asks for something that is not
     /// supported.
-    pub fn of_kind(json: &Value, kind: FusionKind) -> Result<Self, ConfigError> {
+    pub fn from_json(json: &Value, kind: FusionKind) -> Result<Self, ConfigError> {
         match kind {
+            FusionKind::Dgf => Self::with_blocks(json, HeadKind::Dgf),
+            FusionKind::Eagle => Self::with_blocks(json, HeadKind::Eagle),
             FusionKind::Eagle3 => {
                 let (eagle3, block) = Eagle3Config::from_json(json)?;
-                Ok(Self { eagle3: Some(eagle3), ..Self::from_json(&block)? })
+                Self::with_blocks(&block, HeadKind::Eagle3(eagle3))
             }
-            _ => Self::from_json(json),
         }
     }
 
-    /// Reads the `config.json` of a DGF or EAGLE head, published or from our trainer.
-    ///
-    /// # Errors
-    /// [`ConfigError`] if a field is missing or malformed, or asks for something that is not
-    /// supported.
-    pub fn from_json(json: &Value) -> Result<Self, ConfigError> {
+    /// A head of this kind whose blocks this `config.json` describes.
+    fn with_blocks(json: &Value, kind: HeadKind) -> Result<Self, ConfigError> {
         let fields = Fields(json);
         let elastic = fields.flag("elastic_depth")?.unwrap_or(false);
         let draft_vocab = match fields.optional_size("draft_vocab_size") {
@@ -88,32 +78,12 @@ impl HeadConfig {
         let draft_vocab = draft_vocab.filter(|&count| count < body.vocab);
         // Dynamic scaling changes nothing up to the trained length, and rotates again after it.
         let position_limit = dynamic.then_some(body.max_positions);
-        Ok(Self { elastic, draft_vocab, position_limit, ..Self::of_body(body) })
+        Ok(Self { elastic, draft_vocab, position_limit, ..Self::of_body(body, kind) })
     }
 
     /// A head with these blocks, which scores all tokens.
-    pub(crate) fn of_body(body: Config) -> Self {
-        Self {
-            body,
-            elastic: false,
-            draft_vocab: None,
-            position_limit: None,
-            eagle3: None,
-            mtp: None,
-            assistant: None,
-        }
-    }
-
-    /// Its kind, if that does not depend on the names of its tensors.
-    pub fn kind(&self) -> Option<FusionKind> {
-        let mtp = self.mtp.as_ref().map(|_| FusionKind::Mtp);
-        mtp.or(self.assistant.as_ref().map(|_| FusionKind::Assistant))
-    }
-
-    /// The format of the largest matrix of a head of such a kind.
-    pub fn format(&self) -> Option<Format> {
-        let mtp = self.mtp.as_ref().map(|own| own.format);
-        mtp.or(self.assistant.as_ref().map(|own| own.format))
+    pub(crate) fn of_body(body: Config, kind: HeadKind) -> Self {
+        Self { body, elastic: false, draft_vocab: None, position_limit: None, kind }
     }
 
     /// M: how many blocks the head has.
@@ -133,19 +103,19 @@ impl HeadConfig {
 
     /// H of its target.
     pub(crate) fn target_hidden(&self) -> usize {
-        match (&self.eagle3, &self.assistant) {
-            (Some(eagle3), _) => eagle3.target_hidden,
-            (None, Some(assistant)) => assistant.target_hidden,
-            (None, None) => self.body.hidden,
+        match &self.kind {
+            HeadKind::Eagle3(own) => own.target_hidden,
+            HeadKind::Assistant(own) => own.target_hidden,
+            HeadKind::Dgf | HeadKind::Eagle | HeadKind::Mtp(_) => self.body.hidden,
         }
     }
 
     /// How many numbers the feature in a pair has.
     pub fn feature_width(&self) -> usize {
-        match (&self.eagle3, &self.assistant) {
-            (Some(eagle3), _) => eagle3.feature_width(),
-            (None, Some(assistant)) => assistant.target_hidden + self.read_width(),
-            (None, None) => self.body.hidden,
+        match &self.kind {
+            HeadKind::Eagle3(own) => own.feature_width(),
+            HeadKind::Assistant(own) => own.target_hidden + self.read_width(),
+            HeadKind::Dgf | HeadKind::Eagle | HeadKind::Mtp(_) => self.body.hidden,
         }
     }
 
@@ -154,11 +124,11 @@ impl HeadConfig {
     /// # Errors
     /// [`Misfit`] if the target does not have it.
     pub fn features(&self, layers: usize) -> Result<FeatureSource, Misfit> {
-        match (&self.eagle3, &self.mtp) {
-            (Some(eagle3), _) => eagle3.states(layers).map(FeatureSource::States),
-            (None, Some(mtp)) if mtp.before_norm => Ok(FeatureSource::States(vec![layers])),
-            (None, _) if self.assistant.is_some() => Ok(FeatureSource::LastKeysAndValues),
-            (None, _) => Ok(FeatureSource::FinalNorm),
+        match &self.kind {
+            HeadKind::Eagle3(own) => own.states(layers).map(FeatureSource::States),
+            HeadKind::Mtp(own) if own.before_norm => Ok(FeatureSource::States(vec![layers])),
+            HeadKind::Assistant(_) => Ok(FeatureSource::LastKeysAndValues),
+            HeadKind::Dgf | HeadKind::Eagle | HeadKind::Mtp(_) => Ok(FeatureSource::FinalNorm),
         }
     }
 
@@ -185,7 +155,7 @@ impl HeadConfig {
     pub(crate) fn fits_target(&self, target: &Config) -> Result<(), Misfit> {
         self.fits(target.hidden, target.vocab)?;
         self.features(target.layers)?;
-        if self.assistant.is_some() { self.reads(target) } else { Ok(()) }
+        if let HeadKind::Assistant(_) = self.kind { self.reads(target) } else { Ok(()) }
     }
 }
 
@@ -215,7 +185,7 @@ mod tests {
     }
 
     fn read(json: &Value) -> Result<HeadConfig, ConfigError> {
-        HeadConfig::from_json(json)
+        HeadConfig::from_json(json, FusionKind::Dgf)
     }
 
     fn with(field: &str, value: Value) -> Value {

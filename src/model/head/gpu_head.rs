@@ -8,8 +8,8 @@ use super::gpu_fusion::GpuFusion;
 use super::pack::{self, bytes_in};
 use super::shared_tables::rows_of;
 use super::{
-    Candidates, DraftPrecision, DraftVocabulary, HeadBackend, HeadConfig, HeadError, HeadRequest,
-    Pairs, TREE_ROWS,
+    Candidates, DraftPrecision, DraftVocabulary, HeadBackend, HeadConfig, HeadError, HeadKind,
+    HeadRequest, Pairs, TREE_ROWS,
 };
 use crate::kernels::{Format, Matrix, Pool, TreeMask};
 use crate::model::TrafficMeter;
@@ -54,9 +54,9 @@ impl GpuHead {
     /// What a head has that only the CPU supports.
     pub fn unsupported(config: &HeadConfig) -> Option<&'static str> {
         let block = &config.body.block;
-        match (&config.mtp, &config.assistant) {
-            (None, None) => None,
-            (_, Some(_)) => Some("the target's keys and values"),
+        match &config.kind {
+            HeadKind::Dgf | HeadKind::Eagle | HeadKind::Eagle3(_) => None,
+            HeadKind::Assistant(_) => Some("the target's keys and values"),
             _ if config.levels().is_some() => Some("a block for each level"),
             _ if block.final_softcap.is_some() || block.logit_divisor != 1.0 => {
                 Some("scaled logits")
@@ -77,7 +77,7 @@ impl GpuHead {
         }
         let config = &weights.config.body;
         // The row before the pairs has a slot too.
-        let capacity = capacity.saturating_add(usize::from(weights.kind().opens()));
+        let capacity = capacity.saturating_add(usize::from(weights.config.kind.opens()));
         let slots = capacity.saturating_add(TREE_ROWS);
         let shape = BlockShape { rows: ROWS, capacity, slots, kv };
         let mut blocks = GpuBlocks::new(gpu, config, config.layers, shape)?;

@@ -33,7 +33,7 @@ pub use eagle3::{Eagle3Config, TapNorm, TappedStates};
 pub use error::HeadError;
 pub use gpu_head::GpuHead;
 pub(super) use gpu_head::upload_table;
-pub use kind::FusionKind;
+pub use kind::{FusionKind, HeadKind};
 pub use misfit::Misfit;
 pub use mtp::{MTP, MtpConfig};
 pub use pack::DraftPrecision;

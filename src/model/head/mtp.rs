@@ -2,7 +2,7 @@
 //! and one decoder block of the target's kind. It must not depend on passes or on files.
 
 use super::pack::PackedFusion;
-use super::{HeadConfig, HeadError, HeadRequest};
+use super::{HeadConfig, HeadError, HeadKind, HeadRequest};
 use crate::kernels::{Format, Matrix};
 use crate::model::cpu::layer::{Layer, NormWeights};
 use crate::model::cpu::packer::Packer;
@@ -50,14 +50,16 @@ pub(super) struct MtpFusion<M = Matrix> {
 
 impl HeadConfig {
     /// A head in a target's file; `body` is its block.
-    pub fn of_target(body: Config, mtp: MtpConfig) -> Self {
-        Self { mtp: Some(mtp), ..Self::of_body(body) }
+    pub fn of_target(body: Config, own: MtpConfig) -> Self {
+        Self::of_body(body, HeadKind::Mtp(own))
     }
 
     /// How many levels it drafts at most, if each takes a block of its own.
     pub fn levels(&self) -> Option<usize> {
-        let steps = self.mtp.as_ref().map(MtpConfig::steps);
-        if steps > Some(1) { steps } else { None }
+        match &self.kind {
+            HeadKind::Mtp(own) if own.steps() > 1 => Some(own.steps()),
+            _ => None,
+        }
     }
 }
 
@@ -65,6 +67,7 @@ impl HeadConfig {
 pub(super) fn block_of<M>(
     packer: &mut Packer<'_, M>,
     request: &HeadRequest<'_>,
+    own_config: &MtpConfig,
     block: usize,
 ) -> Result<(PackedFusion<M>, Layer<M>), HeadError> {
     let config = &request.weights.config.body;
@@ -75,7 +78,7 @@ pub(super) fn block_of<M>(
     let head_norm = own("norm");
     let has_norm = request.tensors()?.tensor(&format!("{head_norm}.weight")).is_some();
     let fusion = MtpFusion {
-        before_norm: request.weights.config.mtp.as_ref().is_some_and(|own| own.before_norm),
+        before_norm: own_config.before_norm,
         fc: packer.matrix(&own("fc.weight"), [h, 2 * h], None)?,
         embedding_norm: norm(packer, &own("pre_fc_norm_embedding"))?,
         state_norm: norm(packer, &own("pre_fc_norm_hidden"))?,

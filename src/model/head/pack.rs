@@ -9,9 +9,7 @@ use super::shared_tables::rows_of;
 use super::weights::{
     EMBEDDING, FC, FC_BIAS, HeadWeights, JOINED_TAP_NORM, LM_HEAD, NORM, block_name, tap_norm,
 };
-use super::{
-    DraftVocabulary, Eagle3Config, FusionKind, HeadError, HeadRequest, MtpConfig, TapNorm,
-};
+use super::{DraftVocabulary, Eagle3Config, HeadError, HeadKind, HeadRequest, MtpConfig, TapNorm};
 use crate::kernels::{Format, Matrix, Pool};
 use crate::model::Narrowed;
 use crate::model::cpu::layer::{Layer, NormWeights};
@@ -113,8 +111,8 @@ pub(super) fn parts<M>(
     block: usize,
 ) -> Result<(PackedFusion<M>, Vec<Layer<M>>), HeadError> {
     let weights = request.weights;
-    if weights.kind() == FusionKind::Mtp {
-        let (fusion, layer) = block_of(packer, request, block)?;
+    if let HeadKind::Mtp(own) = &weights.config.kind {
+        let (fusion, layer) = block_of(packer, request, own, block)?;
         return Ok((fusion, vec![layer]));
     }
     let fusion = fusion(packer, weights)?;
@@ -130,14 +128,14 @@ fn fusion<M>(
     let mut matrix = |name: &str, inputs: usize| packer.matrix(name, [h, inputs], None);
     let vector = |name: &str| floats(weights.tensor(name)?);
     let bias = weights.get(FC_BIAS).map(floats).transpose()?;
-    Ok(match (weights.kind(), &weights.config.eagle3) {
-        (FusionKind::Dgf, _) => PackedFusion::Dgf {
+    Ok(match &weights.config.kind {
+        HeadKind::Dgf => PackedFusion::Dgf {
             w_1: matrix("W_1", h)?,
             w_2: matrix("W_2", h)?,
             w_z: matrix("W_z", 2 * h)?,
             norm: vector("input_layernorm.weight")?,
         },
-        (FusionKind::Eagle3, Some(config)) => {
+        HeadKind::Eagle3(config) => {
             let each = || (0..config.tap_count()).map(|tap| vector(&tap_norm(tap)));
             PackedFusion::Eagle3(Box::new(Eagle3Fusion {
                 config: config.clone(),
@@ -163,16 +161,16 @@ fn layer<M>(
     weights: &HeadWeights,
     block: usize,
 ) -> Result<Layer<M>, HeadError> {
-    let kind = weights.kind();
-    let at = block_name(kind, block);
+    let taps = weights.config.kind.eagle3().is_some();
+    let at = block_name(&weights.config.kind, block);
     let name = |part: &str| format!("{at}.{part}");
     let mut body = weights.config.body.clone();
     let h = body.hidden;
     // The first block has no norm of its input, and EAGLE-3's applies only to the embedding.
     body.block.input_norms = false;
-    let width = if kind.taps() { 2 * h } else { h };
+    let width = if taps { 2 * h } else { h };
     let layer = packer.layer_of(&body, block, width, &name)?;
-    let has_norm = !kind.taps() && weights.get(&name("input_layernorm.weight")).is_some();
+    let has_norm = !taps && weights.get(&name("input_layernorm.weight")).is_some();
     let norm = |part: &str| packer.norm(&body.block, &name(part), h);
     Ok(Layer {
         attention_norm: has_norm.then(|| norm("input_layernorm")).transpose()?,
@@ -189,7 +187,7 @@ pub(super) fn tables(
 ) -> Result<[Option<Matrix>; 2], HeadError> {
     let &HeadRequest { weights, shared, ref pool, precision, .. } = request;
     let source = request.tensors()?;
-    let in_target = weights.kind() == FusionKind::Mtp;
+    let in_target = matches!(weights.config.kind, HeadKind::Mtp(_));
     let prefix = if in_target { MtpConfig::prefix(block) } else { String::new() };
     let body = &weights.config.body;
     let table = |part: &str, rows, precision| -> Result<Option<Matrix>, HeadError> {

@@ -74,7 +74,7 @@ impl PackedHead {
         let &HeadRequest { weights, shared, ref pool, capacity, kv, .. } = request;
         let config = &weights.config.body;
         // The row before the pairs has a slot too.
-        let capacity = capacity.saturating_add(usize::from(weights.kind().opens()));
+        let capacity = capacity.saturating_add(usize::from(weights.config.kind.opens()));
         let narrowed = request.narrowed()?;
         let mut packer = Packer::new(&narrowed, pool);
         let (fusion, layers) = pack::parts(&mut packer, request, block)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    AssistantHead, ChainedHeads, DraftPrecision, FusionKind, HeadBackend, HeadError, HeadWeights,
+    AssistantHead, ChainedHeads, DraftPrecision, HeadBackend, HeadError, HeadKind, HeadWeights,
     PackedHead, SharedTables,
 };
 use crate::kernels::{KvFormat, Pool};
@@ -52,17 +52,17 @@ impl<'a> HeadRequest<'a> {
     /// # Errors
     /// [`HeadError`] if a tensor is missing or misshapen, or there is not enough memory.
     pub fn on_cpu(&self) -> Result<Box<dyn HeadBackend>, HeadError> {
-        let levels = self.weights.config.levels();
-        Ok(match self.weights.kind() {
-            FusionKind::Assistant => Box::new(AssistantHead::new(self)?),
-            _ if levels.is_some() => Box::new(ChainedHeads::new(self)?),
+        let config = &self.weights.config;
+        Ok(match &config.kind {
+            HeadKind::Assistant(_) => Box::new(AssistantHead::new(self)?),
+            _ if config.levels().is_some() => Box::new(ChainedHeads::new(self)?),
             _ => Box::new(PackedHead::new(self)?),
         })
     }
 
     /// The tensors of the head, which may be in its target's file or an assistant's.
     pub(super) fn tensors(&self) -> Result<&'a dyn WeightSource, HeadError> {
-        if self.weights.config.kind().is_none() {
+        if self.weights.config.kind.format().is_none() {
             return Ok(self.weights);
         }
         let missing = || HeadError::Weights { problems: vec!["it has no tensors".to_owned()] };

@@ -24,8 +24,6 @@ fn about(state: &TrainState, date: &str) -> String {
         FusionKind::Dgf => "dynamic gated fusion (DGF)",
         FusionKind::Eagle => "EAGLE's linear fusion",
         FusionKind::Eagle3 => "EAGLE-3's fusion of three layers of the target",
-        FusionKind::Mtp => "MTP's fusion",
-        FusionKind::Assistant => "an assistant's fusion",
     };
     let blocks = match (recipe.blocks, recipe.options.elastic) {
         (1, _) => "one block".to_owned(),

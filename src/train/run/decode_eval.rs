@@ -150,10 +150,8 @@ impl Decoder {
         let pool = Arc::clone(&run.pool);
         let source = weights.config.features(run.files.config.layers).map_err(HeadError::from)?;
         let head = PackedHead::new(&HeadRequest::new(weights, &shared, pool, context))?;
-        let drafter: Box<dyn Drafter> = Box::new(
-            FeatureHead::new(&weights.config, weights.kind(), Box::new(head), context)
-                .reading(source),
-        );
+        let drafter: Box<dyn Drafter> =
+            Box::new(FeatureHead::new(&weights.config, Box::new(head), context).reading(source));
         Ok(Self { engine: Engine::new(Box::new(target), [drafter]), context, longest })
     }
 

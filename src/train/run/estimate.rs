@@ -184,11 +184,10 @@ impl Learner<'_> {
             used,
             ..self.recipe.options.clone()
         };
-        let kind = self.recipe.kind;
         let config = HeadConfig { elastic: false, ..run.head_config() };
         let shared = SharedTables::of(&run.target(1)?);
         let scored = self.scored.clone();
-        let mut trainer = Trainer::new(config, kind, scored, &shared, options, self.device)?;
+        let mut trainer = Trainer::new(config, scored, &shared, options, self.device)?;
         trainer.step(&self.examples)?;
         let report = trainer.step(&self.examples)?;
         Ok((report.tokens as f64 / report.seconds.max(1e-6), trainer.net.parameters()))

@@ -44,7 +44,7 @@ pub(super) fn learn(
             options.length = Length::Steps(steps(epochs, &texts, &options));
         }
         let draft_vocab = draft_vocab(run, rendered);
-        Trainer::new(run.head_config(), recipe.kind, draft_vocab, &shared, options, device)?
+        Trainer::new(run.head_config(), draft_vocab, &shared, options, device)?
     };
     drop(shared);
     if trainer.is_bf16() {

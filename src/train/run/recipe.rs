@@ -159,7 +159,7 @@ impl Recipe {
     /// target's features, so it has neither SmoothL1 nor noise, and an EAGLE-3 head has one block.
     #[must_use]
     pub fn of_kind(mut self, kind: FusionKind) -> Self {
-        if kind.taps() && self.kind != kind {
+        if kind == FusionKind::Eagle3 && self.kind != kind {
             self.options = Options { vloss: 0.0, ploss: 1.0, noise: 0.0, ..self.options };
             self.blocks = 1;
             self.options.elastic = Elastic::Off;

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::Config;
-use crate::model::head::kind::FusionKind;
-use crate::model::head::{HeadConfig, TapNorm};
+use crate::model::head::{HeadConfig, HeadKind, TapNorm};
 
 pub(in crate::model::head) const EMBEDDING: &str = "embed_tokens.weight";
 pub(in crate::model::head) const LM_HEAD: &str = "lm_head.weight";
@@ -22,39 +21,37 @@ type Shapes = BTreeMap<String, Vec<usize>>;
 /// The tensors of a head of this shape by their published names (method.md, Published files of a
 /// head), without the embedding and the biases of q, k and v, which only some checkpoints have. The
 /// block of an EAGLE-3 head has the name that its authors use.
-pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usize>> {
+pub fn layout(config: &HeadConfig) -> BTreeMap<String, Vec<usize>> {
     let body = &config.body;
     let h = body.hidden;
     let mut layout = Shapes::new();
     let mut put = |name: &str, shape: &[usize]| layout.insert(name.to_owned(), shape.to_vec());
-    match kind {
-        FusionKind::Dgf => {
+    match &config.kind {
+        HeadKind::Dgf => {
             put("W_1", &[h, h]);
             put("W_2", &[h, h]);
             put("W_z", &[2 * h, h]);
             put("input_layernorm.weight", &[h]);
         }
-        FusionKind::Eagle => {
+        HeadKind::Eagle => {
             put(FC, &[h, 2 * h]);
             put(FC_BIAS, &[h]);
         }
-        FusionKind::Eagle3 => {
+        HeadKind::Eagle3(own) => {
             put(FC, &[h, config.feature_width()]);
             put(FC_BIAS, &[h]);
             put(NORM, &[h]);
             put(LM_HEAD, &[config.scored(), h]);
             put("midlayer.input_layernorm.weight", &[h]);
             put("midlayer.hidden_norm.weight", &[h]);
-            if let Some(eagle3) = &config.eagle3 {
-                match eagle3.tap_norm {
-                    None => {}
-                    Some(TapNorm::Joined) => {
-                        put(JOINED_TAP_NORM, &[config.feature_width()]);
-                    }
-                    Some(TapNorm::Each) => {
-                        for tap in 0..eagle3.tap_count() {
-                            put(&tap_norm(tap), &[eagle3.target_hidden]);
-                        }
+            match own.tap_norm {
+                None => {}
+                Some(TapNorm::Joined) => {
+                    put(JOINED_TAP_NORM, &[config.feature_width()]);
+                }
+                Some(TapNorm::Each) => {
+                    for tap in 0..own.tap_count() {
+                        put(&tap_norm(tap), &[own.target_hidden]);
                     }
                 }
             }
@@ -62,10 +59,10 @@ pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usi
             return layout;
         }
         // Its tensors are the target's.
-        FusionKind::Mtp | FusionKind::Assistant => return layout,
+        HeadKind::Mtp(_) | HeadKind::Assistant(_) => return layout,
     }
     for block in 0..body.layers {
-        let at = block_name(kind, block);
+        let at = block_name(&config.kind, block);
         put_block(&mut layout, &at, body, h);
         if block > 0 {
             layout.insert(format!("{at}.input_layernorm.weight"), vec![h]);
@@ -95,11 +92,10 @@ fn put_block(layout: &mut Shapes, at: &str, body: &Config, width: usize) {
 /// is required.
 pub(super) fn expected(
     config: &HeadConfig,
-    kind: FusionKind,
     has: impl Fn(&str) -> bool,
 ) -> BTreeMap<String, (Vec<usize>, bool)> {
     let body = &config.body;
-    let needed = layout(config, kind).into_iter();
+    let needed = layout(config).into_iter();
     let mut all: BTreeMap<_, _> = needed
         .map(|(name, shape)| {
             let required = name != FC_BIAS && name != LM_HEAD;
@@ -107,7 +103,7 @@ pub(super) fn expected(
         })
         .collect();
     // The target's embedding is used if it is as wide as the head.
-    let other_width = config.eagle3.as_ref().is_some_and(|own| own.target_hidden != body.hidden);
+    let other_width = config.target_hidden() != body.hidden;
     all.insert(EMBEDDING.into(), (vec![body.vocab, body.hidden], other_width));
     if other_width && let Some((_, required)) = all.get_mut(LM_HEAD) {
         *required = true;
@@ -117,13 +113,13 @@ pub(super) fn expected(
         all.insert(T2D.into(), (vec![body.vocab], false));
     }
     // If one block of a head has a tensor, all of them have it.
-    let blocks = || (0..body.layers).map(|block| block_name(kind, block));
+    let blocks = || (0..body.layers).map(|block| block_name(&config.kind, block));
     let biases = |at: String| {
         [("q", body.q_width()), ("k", body.kv_width()), ("v", body.kv_width())]
             .map(|(x, width)| (bias_name(&at, x), (vec![width], true)))
     };
     let mut optional = vec![blocks().flat_map(biases).collect::<Vec<_>>()];
-    if kind == FusionKind::Eagle3 {
+    if config.kind.eagle3().is_some() {
         let norms = |at: String| QK.map(|x| (qk_norm_name(&at, x), (vec![body.head_dim], true)));
         optional.push(blocks().flat_map(norms).collect());
     }
@@ -136,9 +132,9 @@ pub(super) fn expected(
 pub(super) const QK: [&str; 2] = ["q", "k"];
 
 /// The name that the tensors of a block begin with.
-pub(in crate::model::head) fn block_name(kind: FusionKind, block: usize) -> String {
+pub(in crate::model::head) fn block_name(kind: &HeadKind, block: usize) -> String {
     match kind {
-        FusionKind::Eagle3 => "midlayer".to_owned(),
+        HeadKind::Eagle3(_) => "midlayer".to_owned(),
         _ => format!("layers.{block}"),
     }
 }
@@ -160,7 +156,7 @@ pub(in crate::model::head) fn tap_norm(tap: usize) -> String {
 /// token does not need the draft vocabulary.
 pub(super) fn is_ignored(name: &str, config: &HeadConfig) -> bool {
     match name {
-        LM_HEAD => config.eagle3.is_none(),
+        LM_HEAD => config.kind.eagle3().is_none(),
         D2T | T2D => config.draft_vocab.is_none(),
         _ => name.ends_with("rotary_emb.inv_freq") || name.starts_with("verifier_"),
     }

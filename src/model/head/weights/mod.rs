@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use candle_core::{DType, Tensor};
 
 use super::kind::{FusionKind, published};
-use super::{DraftVocabulary, HeadConfig, HeadError};
+use super::{DraftVocabulary, HeadConfig, HeadError, HeadKind};
 use crate::kernels::Format;
 use crate::model::{RawTensor, WeightSource};
 use layout::{D2T, QK, T2D, bias_name, expected, is_ignored, qk_norm_name};
@@ -63,7 +63,6 @@ const GATED_TAPS: &str = "it has `W_z` (DGF) and `fc.weight` (EAGLE); a head tha
 pub struct HeadWeights {
     /// Shape and constants.
     pub config: HeadConfig,
-    kind: FusionKind,
     /// By the names that [`layout`] gives them.
     tensors: BTreeMap<String, Tensor>,
     /// The scored tokens, if not all.
@@ -79,11 +78,11 @@ impl HeadWeights {
     /// [`HeadError::Weights`] names at once every tensor that is missing, unknown or misshapen;
     /// [`HeadError::Unreadable`] if one that fits cannot be read.
     pub fn load(config: &HeadConfig, source: &dyn TensorSource) -> Result<Self, HeadError> {
-        if let Some(kind) = config.kind() {
+        if config.kind.format().is_some() {
             let config = config.clone();
-            return Ok(Self { config, kind, tensors: BTreeMap::new(), draft_vocab: None });
+            return Ok(Self { config, tensors: BTreeMap::new(), draft_vocab: None });
         }
-        let (kind, names) = checked(config, source)?;
+        let names = checked(config, source)?;
         let read = |(name, stored): (String, String)| match source.tensor(&stored) {
             Ok(tensor) => Ok((name, tensor)),
             Err(error) => Err(HeadError::Unreadable { name: stored, reason: error.to_string() }),
@@ -94,15 +93,10 @@ impl HeadWeights {
         let vocab = config.body.vocab;
         let draft_vocab = d2t.map(|d2t| draft_vocabulary(&d2t, t2d.as_ref(), vocab)).transpose()?;
         let mut config = config.clone();
-        let block = block_name(kind, 0);
+        let block = block_name(&config.kind, 0);
         config.body.qk_norm = tensors.contains_key(&qk_norm_name(&block, QK[0]));
         config.body.qkv_bias = tensors.contains_key(&bias_name(&block, QK[0]));
-        Ok(Self { config, kind, tensors, draft_vocab })
-    }
-
-    /// Which fusion it has.
-    pub fn kind(&self) -> FusionKind {
-        self.kind
+        Ok(Self { config, tensors, draft_vocab })
     }
 
     /// The tensor with this name, if the head has one.
@@ -123,7 +117,7 @@ impl HeadWeights {
         let mut first = self.clone();
         first.config.body.layers = blocks.min(self.config.blocks());
         for block in first.config.blocks()..self.config.blocks() {
-            let at = format!("{}.", block_name(self.kind, block));
+            let at = format!("{}.", block_name(&self.config.kind, block));
             first.tensors.retain(|name, _| !name.starts_with(&at));
         }
         first
@@ -184,28 +178,28 @@ pub(crate) fn stored_as(dtype: DType) -> Format {
     }
 }
 
-/// Checks the names and shapes of all tensors. Returns the kind of head, and for each published
-/// name the name in the source.
+/// Checks the names and shapes of all tensors. Returns for each published name the name in the
+/// source.
 fn checked(
     config: &HeadConfig,
     source: &dyn TensorSource,
-) -> Result<(FusionKind, BTreeMap<String, String>), HeadError> {
+) -> Result<BTreeMap<String, String>, HeadError> {
     let mut problems = Vec::new();
     let mut names = BTreeMap::new();
     let mut stored = source.names();
     stored.sort();
-    let kind = FusionKind::of(stored.iter().map(String::as_str));
+    let is_head = FusionKind::of(stored.iter().map(String::as_str)).is_some();
     for name in stored {
-        if let Some(other) = names.insert(canonical(&name, kind), name.clone()) {
+        if let Some(other) = names.insert(canonical(&name, &config.kind), name.clone()) {
             problems.push(format!("`{other}` and `{name}` are the same tensor"));
         }
     }
-    let Some(kind) = kind else {
+    if !is_head {
         let gated = names.contains_key("W_z");
         problems.push(if gated { GATED_TAPS } else { NO_HEAD }.to_owned());
         return Err(HeadError::Weights { problems });
-    };
-    let layout = expected(config, kind, |name| names.contains_key(name));
+    }
+    let layout = expected(config, |name| names.contains_key(name));
     let told = |name: &str| {
         let speculators = names.values().any(|stored| published(stored).starts_with(BLOCK_0));
         match name.strip_prefix(MIDLAYER) {
@@ -234,14 +228,14 @@ fn checked(
         return Err(HeadError::Weights { problems });
     }
     names.retain(|name, _| !is_ignored(name, config));
-    Ok((kind, names))
+    Ok(names)
 }
 
 /// The name that we use for a tensor.
-fn canonical(name: &str, kind: Option<FusionKind>) -> String {
+fn canonical(name: &str, kind: &HeadKind) -> String {
     let name = published(name);
     match name.strip_prefix(BLOCK_0) {
-        Some(part) if kind == Some(FusionKind::Eagle3) => format!("{MIDLAYER}{part}"),
+        Some(part) if kind.eagle3().is_some() => format!("{MIDLAYER}{part}"),
         _ => name.to_owned(),
     }
 }
