@@ -93,7 +93,7 @@ pub fn load(
 /// Shows what `work` reports of its progress.
 pub fn with_progress<T>(work: impl FnOnce(Loading<'_>) -> T) -> T {
     let bar = ProgressBar::new_spinner();
-    let done = work(&mut |stage, fraction| show_stage(&bar, stage, fraction));
+    let done = work(&|stage, fraction| show_stage(&bar, stage, fraction));
     bar.finish_and_clear();
     done
 }

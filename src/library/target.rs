@@ -79,8 +79,7 @@ impl TargetFiles {
             return Err(LoadError::OtherEngine);
         }
         let source = &self.source();
-        let request = LoadRequest { config: &self.config, source, pool: pool.into(), capacity, kv };
-        CpuTarget::load(&request, &mut |_| {})
+        CpuTarget::load(&LoadRequest::new(&self.config, source, pool.into(), capacity, kv))
     }
 }
 

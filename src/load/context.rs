@@ -1,6 +1,7 @@
 //! What every model is loaded with: the settings, the machine, threads, context length and devices.
 //! It must not depend on a model's tensors.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Loading;
@@ -102,6 +103,8 @@ pub(super) struct LoadContext<'a> {
     pub(super) chosen_head: ChosenHead,
     /// How many threads the pool has.
     pub(super) threads: usize,
+    /// Receives the stages.
+    pub(super) progress: Loading<'a>,
 }
 
 impl<'a> LoadContext<'a> {
@@ -112,6 +115,7 @@ impl<'a> LoadContext<'a> {
         files: &'a ModelFiles,
         open_gpu: OpenGpu,
         pool: Option<Arc<Pool>>,
+        progress: Loading<'a>,
     ) -> Self {
         let most = files.target.config.max_positions;
         let shortened = settings.context.filter(|&requested| requested > most);
@@ -135,6 +139,7 @@ impl<'a> LoadContext<'a> {
             advice: None,
             chosen_head: ChosenHead::default(),
             threads,
+            progress,
         }
     }
 
@@ -282,12 +287,20 @@ impl<'a> LoadContext<'a> {
 
     /// What the target is loaded from: its files, or weights that were packed before.
     pub(super) fn request(&'a self, source: &'a dyn WeightSource) -> LoadRequest<'a> {
-        LoadRequest {
-            config: &self.files.target.config,
-            source,
-            pool: Arc::clone(&self.pool),
-            capacity: self.context,
-            kv: self.settings.kv,
+        let config = &self.files.target.config;
+        LoadRequest::new(config, source, Arc::clone(&self.pool), self.context, self.settings.kv)
+    }
+
+    /// Reports the loading of a model percent by percent: more would only redraw the screen.
+    pub(super) fn percents(&self, name: &str) -> impl Fn(model::Progress) {
+        let stage = format!("loading {name}");
+        let last = Cell::new(-1.0);
+        move |state: model::Progress| {
+            let fraction = state.done as f32 / state.total.max(1) as f32;
+            if fraction - last.get() >= 0.01 {
+                last.set(fraction);
+                (self.progress)(&stage, Some(fraction));
+            }
         }
     }
 
@@ -344,17 +357,4 @@ pub(super) struct WithPacked<T> {
     pub(super) from: PackedFrom,
     /// Why they could not be stored, if so.
     pub(super) not_kept: Option<Notice>,
-}
-
-/// Reports the loading of a model percent by percent: more would only redraw the screen.
-pub(super) fn percents(name: &str, progress: Loading<'_>) -> impl FnMut(model::Progress) {
-    let stage = format!("loading {name}");
-    let mut last = -1.0;
-    move |state: model::Progress| {
-        let fraction = state.done as f32 / state.total.max(1) as f32;
-        if fraction - last >= 0.01 {
-            last = fraction;
-            progress(&stage, Some(fraction));
-        }
-    }
 }

@@ -78,5 +78,5 @@ fn with_request<T>(
     let precision = ctx.draft_precision(on_gpu);
     let source = &Narrowed { source: files.weights.as_ref(), precision, pool: &ctx.pool };
     let (config, capacity, kv) = (&files.config.body, ctx.context, KvFormat::F16);
-    load(&LoadRequest { config, source, pool: Arc::clone(&ctx.pool), capacity, kv }, precision)
+    load(&LoadRequest::new(config, source, Arc::clone(&ctx.pool), capacity, kv), precision)
 }

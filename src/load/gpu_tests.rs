@@ -1,5 +1,7 @@
 //! Loading with a GPU, which in most places is Vulkan's software device in the role of a card.
 
+use std::cell::Cell;
+
 use super::tests::{golden, load_on, loaded_on, machine, row, with};
 use super::*;
 use crate::draft::Depths;
@@ -44,11 +46,11 @@ fn placements_are_measured_once_and_the_best_is_taken() {
     let learned = Some(folder.path().to_owned());
     let settings = Settings { learned, ..Settings::default() };
     let start = || {
-        let mut measured = false;
-        let loaded = load(&settings, &machine, Purpose::Text, &mut |stage, _| {
-            measured |= stage == "measuring the CPU and the GPU";
+        let measured = Cell::new(false);
+        let loaded = load(&settings, &machine, Purpose::Text, &|stage, _| {
+            measured.set(measured.get() || stage == "measuring the CPU and the GPU");
         });
-        (loaded.unwrap_or_else(|error| panic!("{error}")), measured)
+        (loaded.unwrap_or_else(|error| panic!("{error}")), measured.get())
     };
     let (loaded, measured) = start();
     assert!(measured);
@@ -74,7 +76,7 @@ fn who_has_decided_where_things_run_waits_for_no_measurement() {
     let on_cpu = Settings { device: DeviceChoice::Cpu, ..Settings::default() };
     let none = with([("gpu_layers", SettingValue::Whole(0))]);
     for (settings, machine) in [(on_cpu, &card), (none, &card), (Settings::default(), &machine())] {
-        let loaded = load(&settings, machine, Purpose::Text, &mut |stage, _| {
+        let loaded = load(&settings, machine, Purpose::Text, &|stage, _| {
             assert_ne!(stage, "measuring the CPU and the GPU");
         });
         assert!(loaded.is_ok());
@@ -84,7 +86,7 @@ fn who_has_decided_where_things_run_waits_for_no_measurement() {
 #[test]
 fn the_table_of_placements_names_all_that_fit() {
     let Some(card) = with_card() else { return };
-    let found = placements(&Settings::default(), &card, &mut |_, _| {});
+    let found = placements(&Settings::default(), &card, &|_, _| {});
     let found = found.unwrap_or_else(|error| panic!("{error}"));
     let found = found.unwrap_or_else(|why| panic!("{why:?}"));
     let count =
@@ -95,7 +97,7 @@ fn the_table_of_placements_names_all_that_fit() {
     assert_eq!(count(|row| row.draft == DrafterId::Head && row.draft_on_gpu), 2);
     assert!(found.rows.contains(&found.best) && found.reasons.len() == 3);
     assert!(found.rows.iter().all(|row| row.rate.is_finite() && row.rate > 0.0));
-    let none = placements(&Settings::default(), &machine(), &mut |_, _| {});
+    let none = placements(&Settings::default(), &machine(), &|_, _| {});
     let none = none.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(none.err(), Some(Obstacle::NoGpu));
 }
@@ -309,7 +311,7 @@ fn other_drafts_go_where_a_start_would_have_them() {
     let target = &loaded.shared;
     assert_eq!((loaded.setup.device_bytes, target.gpu_layers), (0, 0));
     let drafts = |settings: &Settings| {
-        load_drafts(settings, &machine, Purpose::Text, target, &mut |stage, _| {
+        load_drafts(settings, &machine, Purpose::Text, target, &|stage, _| {
             assert_ne!(stage, "measuring the CPU and the GPU", "the target is at work");
         })
     };

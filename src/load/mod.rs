@@ -61,7 +61,7 @@ pub use shared_target::SharedTarget;
 pub use strategies::{Strategies, StrategyController};
 
 /// Receives the stage of loading and its progress, 0 to 1, if that is known.
-pub type Loading<'a> = &'a mut dyn FnMut(&str, Option<f32>);
+pub type Loading<'a> = &'a dyn Fn(&str, Option<f32>);
 
 /// Everything an answer needs.
 pub struct LoadedModels {
@@ -207,10 +207,10 @@ pub fn load_drafts(
     files.check_room_for_drafts(machine)?;
     files.decide_repacking(settings, machine, true);
     let pool = Some(Arc::clone(&target.pool));
-    let mut ctx = LoadContext::new(settings, machine, &files, context::open_gpu, pool);
-    ctx.advice = placements::advise_drafts(&ctx, target, progress)?;
+    let mut ctx = LoadContext::new(settings, machine, &files, context::open_gpu, pool, progress);
+    ctx.advice = placements::advise_drafts(&ctx, target)?;
     ctx.chosen_head = place::choose_head(&ctx);
-    let drafters = load_drafters(&ctx, target, progress)?;
+    let drafters = load_drafters(&ctx, target)?;
     let available = Available::of(&ctx, target, &drafters)?;
     Ok(planned(&ctx, purpose, target.clone(), drafters, available, Vec::new()))
 }
@@ -225,13 +225,13 @@ fn load_files(
 ) -> Result<LoadedModels, StartError> {
     files.check_memory(machine)?;
     files.decide_repacking(settings, machine, false);
-    let mut ctx = LoadContext::new(settings, machine, &files, mode.open_gpu, None);
-    ctx.advice = placements::advise(&ctx, mode.placed_by, progress);
+    let mut ctx = LoadContext::new(settings, machine, &files, mode.open_gpu, None, progress);
+    ctx.advice = placements::advise(&ctx, mode.placed_by);
     ctx.chosen_head = place::choose_head(&ctx);
 
-    let mut target = LoadedTarget::load(&ctx, progress)?;
+    let mut target = LoadedTarget::load(&ctx)?;
     let mut shared = SharedTarget::of(&ctx, &target);
-    let mut drafters = load_drafters(&ctx, &shared, progress)?;
+    let mut drafters = load_drafters(&ctx, &shared)?;
     let misplaced = placements::misplaced(&ctx, &target, &drafters);
     let available = Available::of(&ctx, &shared, &drafters)?;
 
@@ -341,8 +341,8 @@ pub fn placements(
 ) -> Result<Result<Placements, Obstacle>, StartError> {
     let files = ModelFiles::open(settings, progress)?;
     files.check_memory(machine)?;
-    let ctx = LoadContext::new(settings, machine, &files, context::open_gpu, None);
-    let forecast = ctx.gpu_room().and_then(|room| placements::forecast(&ctx, room, true, progress));
+    let ctx = LoadContext::new(settings, machine, &files, context::open_gpu, None, progress);
+    let forecast = ctx.gpu_room().and_then(|room| placements::forecast(&ctx, room, true));
     Ok(forecast.map(|forecast| forecast.found))
 }
 
@@ -351,7 +351,6 @@ pub fn placements(
 fn load_drafters(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
-    progress: Loading<'_>,
 ) -> Result<Vec<LoadedDrafter>, StartError> {
     let mut all = Vec::new();
     if !ctx.files.target.engine().is_own() {
@@ -359,7 +358,7 @@ fn load_drafters(
     }
     let mut ignored = None;
     if let (Some(head), Some(tables)) = (ctx.head(), &target.tables) {
-        progress("loading the draft head", None);
+        (ctx.progress)("loading the draft head", None);
         match head::load(ctx, target, tables, &head.files) {
             // The user asked for the model, which runs without the head in its file.
             Err(error) if matches!(head.files.config.kind, HeadKind::Mtp(_)) => {
@@ -370,20 +369,20 @@ fn load_drafters(
         }
     }
     if let (Some(files), Some(tables)) = (&ctx.files.dflash, &target.tables) {
-        progress("loading the draft head", None);
+        (ctx.progress)("loading the draft head", None);
         all.push(dflash::load(ctx, tables, files)?);
     }
     if let Some(small) = &ctx.files.small {
-        all.push(small::load(ctx, target, small, progress)?);
+        all.push(small::load(ctx, target, small)?);
     }
     all.push(LoadedDrafter { notice: ignored, ..texts::lookup(ctx) });
     if let Some(path) = &ctx.settings.rest_text {
-        all.push(texts::rest(ctx, path, progress)?);
+        all.push(texts::rest(ctx, path)?);
     }
     all.push(texts::lookahead());
     let kinds = [DrafterId::Suffix, DrafterId::Recycling, DrafterId::Context, DrafterId::Auto];
-    let history = texts::history(ctx, progress);
-    let ngrams = texts::ngrams(ctx, progress)?;
+    let history = texts::history(ctx);
+    let ngrams = texts::ngrams(ctx)?;
     all.extend(kinds.map(|kind| texts::context(kind, history.as_ref(), ngrams.as_ref())));
     Ok(all)
 }

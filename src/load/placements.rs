@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use super::Loading;
 use super::context::{Advice, LoadContext, held_on};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
@@ -67,11 +66,7 @@ pub(super) enum PlacementSource {
 
 /// The advice for a load in which the user has left open where things run; `None` if they have not,
 /// if there is no GPU, or if it cannot be measured.
-pub(super) fn advise(
-    ctx: &LoadContext<'_>,
-    source: PlacementSource,
-    progress: Loading<'_>,
-) -> Option<Advice> {
+pub(super) fn advise(ctx: &LoadContext<'_>, source: PlacementSource) -> Option<Advice> {
     if let PlacementSource::Requested(best) = source {
         let bytes = |room: GpuRoom| draft_bytes(&place::inputs(ctx, room.bytes), &best);
         let draft_bytes = ctx.gpu_room().map_or(0, bytes);
@@ -83,7 +78,7 @@ pub(super) fn advise(
         return None;
     }
     let alone = matches!(source, PlacementSource::Measured);
-    let found = ctx.gpu_room().and_then(|room| forecast(ctx, room, alone, progress));
+    let found = ctx.gpu_room().and_then(|room| forecast(ctx, room, alone));
     let found = found.inspect_err(|why| tracing::info!(?why, "cannot measure placements"));
     let MeasuredPlacements { found, inputs, gpu } = found.ok()?;
     let Placements { best, rows, prefill, reasons, .. } = found;
@@ -101,7 +96,6 @@ pub(super) fn advise(
 pub(super) fn advise_drafts(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
-    progress: Loading<'_>,
 ) -> Result<Option<Advice>, StartError> {
     let settings = ctx.settings;
     if !(target.left_open && settings.leaves_placement_open()) {
@@ -114,7 +108,7 @@ pub(super) fn advise_drafts(
         Some(vram) => (vram.saturating_sub(held), vram),
         None => (room.bytes, room.bytes.saturating_add(held)),
     };
-    let found = forecast(ctx, GpuRoom { bytes, ..room }, false, progress);
+    let found = forecast(ctx, GpuRoom { bytes, ..room }, false);
     let found = found.inspect_err(|why| tracing::info!(?why, "cannot compare placements"));
     let Ok(MeasuredPlacements { found, inputs, gpu }) = found else { return Ok(None) };
     let mut rows = inputs.forecasts(&found.times, Some(target.blocks()));
@@ -155,7 +149,6 @@ pub(super) fn forecast(
     ctx: &LoadContext<'_>,
     room: GpuRoom,
     alone: bool,
-    progress: Loading<'_>,
 ) -> Result<MeasuredPlacements, Obstacle> {
     let mut file = stored(ctx, &room);
     let stored = file.as_mut().and_then(CachedValue::read);
@@ -163,7 +156,7 @@ pub(super) fn forecast(
         Some(times) => (times, None),
         None if !alone => return Err(Obstacle::ModelsInUse),
         None => {
-            progress("measuring the CPU and the GPU", None);
+            (ctx.progress)("measuring the CPU and the GPU", None);
             let gpu = ctx.open(room.number, room.bytes).map_err(Obstacle::Error)?;
             let times = measure(ctx, &gpu)?;
             if let Some(file) = &mut file {
@@ -287,10 +280,10 @@ fn passes(
     let pool = Arc::clone(&ctx.pool);
     let kv = ctx.settings.kv;
     let source = &files.source();
-    let request = LoadRequest { config, source, pool, capacity, kv };
+    let request = LoadRequest::new(config, source, pool, capacity, kv);
     let mut target: Box<dyn Target> = match gpu {
-        Some(gpu) => Box::new(PlacedTarget::on_gpu(gpu, &request, &mut |_| {})?),
-        None => Box::new(CpuTarget::load(&request, &mut |_| {})?),
+        Some(gpu) => Box::new(PlacedTarget::on_gpu(gpu, &request)?),
+        None => Box::new(CpuTarget::load(&request)?),
     };
     let token = 1.min(config.vocab.saturating_sub(1)) as u32;
     if let Err(error) = target.prefill(&[token; PREFIX]) {

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use super::Loading;
-use super::context::{LoadContext, WithPacked, percents};
+use super::context::{LoadContext, WithPacked};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::place;
@@ -28,11 +27,10 @@ pub(super) fn load(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
     files: &TargetFiles,
-    progress: Loading<'_>,
 ) -> Result<LoadedDrafter, StartError> {
     let words = library::shared_vocabulary(&ctx.files.target, files)?;
     let mut notice = None;
-    let on_gpu = match on_gpu(ctx, target, files, progress) {
+    let on_gpu = match on_gpu(ctx, target, files) {
         // The GPU does not take it.
         Some(Err(LoadError::Device(reason))) => {
             notice = Some(Notice::SmallModelFailed(reason));
@@ -51,8 +49,8 @@ pub(super) fn load(
         }
         None => {
             let load = |source: &dyn WeightSource| {
-                let mut percent = percents(&files.name, progress);
-                CpuDraft::load(&request(ctx, files, source, &pool), &mut percent)
+                let progress = &ctx.percents(&files.name);
+                CpuDraft::load(&LoadRequest { progress, ..request(ctx, files, source, &pool) })
             };
             let narrowed = ctx.small_weights(files, false);
             let source = Repacked { source: &narrowed, repack: files.repack };
@@ -98,7 +96,7 @@ fn request<'a>(
 ) -> LoadRequest<'a> {
     let config = &files.config;
     let capacity = capacity(ctx, files);
-    LoadRequest { config, source, pool: Arc::clone(pool), capacity, kv: ctx.settings.kv }
+    LoadRequest::new(config, source, Arc::clone(pool), capacity, ctx.settings.kv)
 }
 
 /// The model on a GPU, if it goes there, and the GPU's name.
@@ -106,14 +104,14 @@ fn on_gpu(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
     files: &TargetFiles,
-    progress: Loading<'_>,
 ) -> Option<Result<(GpuDraft, String), LoadError>> {
     let placed = place::small_model(ctx, target, files);
     let gpu = ctx.open(placed.gpu?, placed.room).ok()?;
     // Nothing of it is packed for the CPU, so nothing could be stored.
     let source = ctx.small_weights(files, true);
-    let request = request(ctx, files, &source, &ctx.pool);
-    let lm = GpuDraft::load(&gpu, &request, &mut percents(&files.name, progress));
+    let progress = &ctx.percents(&files.name);
+    let request = LoadRequest { progress, ..request(ctx, files, &source, &ctx.pool) };
+    let lm = GpuDraft::load(&gpu, &request);
     Some(lm.map(|lm| (lm, gpu.name().to_owned())))
 }
 

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use super::Loading;
-use super::context::{LoadContext, PackedFrom, WithPacked, percents};
+use super::context::{LoadContext, PackedFrom, WithPacked};
 use super::error::StartError;
 use super::files::ModelFiles;
 use super::place;
@@ -12,7 +11,7 @@ use super::reason::{LoadReason, Missing, Notice};
 use super::sizes;
 use crate::library::TargetFiles;
 use crate::model::{
-    CandleFiles, CandleTarget, CpuTarget, Gpu, LoadError, PlacedTarget, Progress, Target,
+    CandleFiles, CandleTarget, CpuTarget, Gpu, LoadError, LoadRequest, PlacedTarget, Target,
     TargetFallback, TargetPlace, WeightSource,
 };
 use crate::plan::{GpuRoom, Obstacle, Placement, PrefillForecast, Reason};
@@ -71,19 +70,19 @@ fn put(
     ctx: &LoadContext<'_>,
     gpu: &Arc<Gpu>,
     layers: usize,
-    progress: &mut dyn FnMut(Progress),
 ) -> Result<(PlacedTarget, Option<LoadError>), LoadError> {
     // Blocks that go to a GPU are not packed for the CPU, so the complete weights could not be
     // stored.
     let source = ctx.files.target.source();
-    let request = &ctx.request(&source);
+    let progress = &ctx.percents(&ctx.files.target.name);
+    let request = &LoadRequest { progress, ..ctx.request(&source) };
     if place::streams(ctx) {
-        return Ok((PlacedTarget::streamed(gpu, request, progress)?, None));
+        return Ok((PlacedTarget::streamed(gpu, request)?, None));
     }
     let all = request.config.layers;
     let mut whole = None;
     if layers == all {
-        match PlacedTarget::on_gpu(gpu, request, progress) {
+        match PlacedTarget::on_gpu(gpu, request) {
             Ok(target) => return Ok((target, None)),
             Err(error @ LoadError::Device(_)) if all > 1 => whole = Some(error),
             Err(error) => return Err(error),
@@ -91,33 +90,32 @@ fn put(
     }
     let most = layers.min(all - 1);
     let spare = ctx.draft_bytes().sum();
-    let (target, refused) = PlacedTarget::split(gpu, most, spare, request, progress)?;
+    let (target, refused) = PlacedTarget::split(gpu, most, spare, request)?;
     Ok((target, refused.or(whole)))
 }
 
 impl LoadedTarget {
-    pub(super) fn load(ctx: &LoadContext<'_>, progress: Loading<'_>) -> Result<Self, StartError> {
+    pub(super) fn load(ctx: &LoadContext<'_>) -> Result<Self, StartError> {
         let placed = place::layers(ctx);
         let Some(number) = placed.gpu else {
             let refused = placed.refused().map(|reason| Notice::Reason(reason.clone().into()));
             if let Some(files) = &ctx.files.target.candle {
-                return Self::by_candle(ctx, files, placed, refused, progress);
+                return Self::by_candle(ctx, files, placed, refused);
             }
-            return Ok(Self::on_cpu(ctx, placed, refused, progress)?.with_prompts(ctx, progress));
+            return Ok(Self::on_cpu(ctx, placed, refused)?.with_prompts(ctx));
         };
         let gpu = match ctx.open(number, placed.room) {
             Ok(gpu) => gpu,
             Err(error) => {
-                return Self::on_cpu(ctx, placed, Some(Notice::GpuFailed(error)), progress);
+                return Self::on_cpu(ctx, placed, Some(Notice::GpuFailed(error)));
             }
         };
-        let name = &ctx.files.target.name;
-        let loaded = put(ctx, &gpu, placed.blocks, &mut percents(name, progress));
+        let loaded = put(ctx, &gpu, placed.blocks);
         let (target, refused) = match loaded {
             Ok(found) => found,
             Err(LoadError::Device(error)) => {
                 let failed = Notice::TargetFailed { layers: placed.blocks, error };
-                return Self::on_cpu(ctx, placed, Some(failed), progress);
+                return Self::on_cpu(ctx, placed, Some(failed));
             }
             Err(error) => return Err(error.into()),
         };
@@ -142,11 +140,11 @@ impl LoadedTarget {
         ctx: &LoadContext<'_>,
         placed: Placement,
         notice: Option<Notice>,
-        progress: Loading<'_>,
     ) -> Result<Self, StartError> {
         let files = &ctx.files.target;
         let load = |source: &dyn WeightSource| {
-            CpuTarget::load(&ctx.request(source), &mut percents(&files.name, progress))
+            let progress = &ctx.percents(&files.name);
+            CpuTarget::load(&LoadRequest { progress, ..ctx.request(source) })
         };
         let WithPacked { loaded, from: packed_from, not_kept } =
             ctx.with_packed(files, &files.source(), load)?;
@@ -161,10 +159,9 @@ impl LoadedTarget {
         files: &CandleFiles,
         placed: Placement,
         notice: Option<Notice>,
-        progress: Loading<'_>,
     ) -> Result<Self, StartError> {
         let TargetFiles { name, config, .. } = &ctx.files.target;
-        progress(&format!("loading {name}"), None);
+        (ctx.progress)(&format!("loading {name}"), None);
         let target = CandleTarget::load(files, config, ctx.context, ctx.threads)?;
         let target = RunningTarget::Candle(Box::new(target));
         let notices = notice.into_iter().collect();
@@ -173,7 +170,7 @@ impl LoadedTarget {
 
     /// Adds a GPU that reads its long prompts, if there should be one; otherwise the reason, if the
     /// user has requested it.
-    fn with_prompts(mut self, ctx: &LoadContext<'_>, progress: Loading<'_>) -> Self {
+    fn with_prompts(mut self, ctx: &LoadContext<'_>) -> Self {
         let requested = match ctx.settings.prefill {
             PrefillDevice::Cpu => return self,
             PrefillDevice::Gpu => true,
@@ -184,7 +181,7 @@ impl LoadedTarget {
             return self;
         }
         let RunningTarget::Own(own) = self.target else { return self };
-        let (target, refused) = with_prompts(ctx, own.into_cpu(), progress);
+        let (target, refused) = with_prompts(ctx, own.into_cpu());
         self.target = target.into();
         if let Some(why) = refused {
             tracing::info!(?why, "reading prompts on the CPU");
@@ -283,19 +280,16 @@ fn way_back(ctx: &LoadContext<'_>) -> TargetFallback {
 }
 
 /// `cpu` with a GPU that reads its long prompts, or why there is none.
-fn with_prompts(
-    ctx: &LoadContext<'_>,
-    cpu: CpuTarget,
-    progress: Loading<'_>,
-) -> (PlacedTarget, Option<Obstacle>) {
+fn with_prompts(ctx: &LoadContext<'_>, cpu: CpuTarget) -> (PlacedTarget, Option<Obstacle>) {
     let (gpu, room) = match prompt_gpu(ctx) {
         Ok(found) => found,
         Err(why) => return (cpu.into(), Some(why)),
     };
     let files = &ctx.files.target;
-    let request = ctx.request(files.weights.as_ref());
     let name = format!("{} for {}", files.name, room.name);
-    let loaded = PlacedTarget::reading_prompts(cpu, &gpu, &request, &mut percents(&name, progress));
+    let progress = &ctx.percents(&name);
+    let request = LoadRequest { progress, ..ctx.request(files.weights.as_ref()) };
+    let loaded = PlacedTarget::reading_prompts(cpu, &gpu, &request);
     let target = match loaded {
         Ok(target) => target,
         Err(failed) => {

@@ -1,3 +1,5 @@
+use std::cell::RefCell;
+
 use super::*;
 use crate::draft::Depths;
 use crate::hardware::{Adapter, AdapterKind, Cpu, Memory};
@@ -22,7 +24,7 @@ pub(super) fn machine() -> Machine {
 }
 
 pub(super) fn loaded_on(settings: &Settings, machine: &Machine) -> LoadedModels {
-    let loaded = load(settings, machine, Purpose::Text, &mut |_, _| {});
+    let loaded = load(settings, machine, Purpose::Text, &|_, _| {});
     loaded.unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -40,7 +42,7 @@ pub(super) fn with<const N: usize>(pairs: [(&str, SettingValue); N]) -> Settings
 }
 
 fn refused(settings: &Settings) -> StartError {
-    match load(settings, &machine(), Purpose::Text, &mut |_, _| {}) {
+    match load(settings, &machine(), Purpose::Text, &|_, _| {}) {
         Err(error) => error,
         Ok(loaded) => panic!("loaded {}", loaded.setup.target),
     }
@@ -49,8 +51,8 @@ fn refused(settings: &Settings) -> StartError {
 /// [`load`] with GPUs opened by `open_gpu`.
 pub(super) fn load_on(settings: &Settings, machine: &Machine, open_gpu: OpenGpu) -> LoadedModels {
     let mode = LoadMode { open_gpu, ..LoadMode::new(Purpose::Text, PlacementSource::Measured) };
-    let files = ModelFiles::open(settings, &mut |_, _| {});
-    let loaded = files.and_then(|files| load_files(settings, machine, mode, files, &mut |_, _| {}));
+    let files = ModelFiles::open(settings, &|_, _| {});
+    let loaded = files.and_then(|files| load_files(settings, machine, mode, files, &|_, _| {}));
     loaded.unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -61,12 +63,14 @@ pub(super) fn row<'a>(setup: &'a Setup, name: &str) -> &'a StrategySetup {
 
 #[test]
 fn the_bundled_pair_is_shown_with_a_tree_in_a_chat() {
-    let mut stages = Vec::new();
-    let loaded = load(&Settings::default(), &machine(), Purpose::Chat, &mut |stage, _| {
-        if stages.last().is_none_or(|last| last != stage) {
+    let stages = RefCell::new(Vec::new());
+    let loaded = load(&Settings::default(), &machine(), Purpose::Chat, &|stage, _| {
+        let mut stages = stages.borrow_mut();
+        if stages.last().is_none_or(|last: &String| last != stage) {
             stages.push(stage.to_owned());
         }
     });
+    let stages = stages.into_inner();
     let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
     let setup = &loaded.setup;
     let shape = setup.budget.shape;
@@ -152,7 +156,7 @@ fn what_cannot_be_run_is_refused_with_the_remedy() {
 
     let mut small = machine();
     small.memory.total = 1 << 20;
-    let error = load(&Settings::default(), &small, Purpose::Text, &mut |_, _| {}).err();
+    let error = load(&Settings::default(), &small, Purpose::Text, &|_, _| {}).err();
     assert!(matches!(error, Some(StartError::Memory { total: 0x10_0000, .. })), "{error:?}");
 }
 
@@ -238,13 +242,13 @@ fn models_that_do_not_fit_beside_those_in_use_are_refused_with_both_sizes() {
     let mut full = machine();
     full.memory.free = 1 << 20;
     let settings = Settings::default();
-    let refused = load_beside(&settings, &full, Purpose::Text, &mut |_, _| {}).err();
+    let refused = load_beside(&settings, &full, Purpose::Text, &|_, _| {}).err();
     let Some(StartError::NoRoom { what: Needs::Model(_), needed, free }) = refused else {
         panic!("{refused:?}")
     };
     assert!(needed > free && free == 1 << 20);
-    assert!(load(&settings, &full, Purpose::Text, &mut |_, _| {}).is_ok(), "alone they fit");
-    assert!(load_beside(&settings, &machine(), Purpose::Text, &mut |_, _| {}).is_ok());
+    assert!(load(&settings, &full, Purpose::Text, &|_, _| {}).is_ok(), "alone they fit");
+    assert!(load_beside(&settings, &machine(), Purpose::Text, &|_, _| {}).is_ok());
 }
 
 #[test]
@@ -252,7 +256,7 @@ fn other_drafts_share_the_targets_threads_matrices_and_times() {
     let loaded = loaded(&Settings::default());
     let settings = Settings { draft_model: Some("bundled".to_owned()), ..Settings::default() };
     let target = &loaded.shared;
-    let drafts = load_drafts(&settings, &machine(), Purpose::Text, target, &mut |_, _| {});
+    let drafts = load_drafts(&settings, &machine(), Purpose::Text, target, &|_, _| {});
     let drafts = drafts.unwrap_or_else(|error| panic!("{error}"));
     assert!(Arc::ptr_eq(&drafts.shared.pool, &target.pool));
     assert_eq!(drafts.setup.strategy.name, "auto");
@@ -262,7 +266,7 @@ fn other_drafts_share_the_targets_threads_matrices_and_times() {
     // If there is no memory for them, they are refused like a target.
     let mut full = machine();
     full.memory.free = 1000;
-    let refused = load_drafts(&settings, &full, Purpose::Text, target, &mut |_, _| {}).err();
+    let refused = load_drafts(&settings, &full, Purpose::Text, target, &|_, _| {}).err();
     assert!(matches!(refused, Some(StartError::NoRoom { .. })));
 }
 

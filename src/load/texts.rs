@@ -5,7 +5,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Loading;
 use super::context::LoadContext;
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
@@ -35,13 +34,9 @@ pub(super) fn lookup(ctx: &LoadContext<'_>) -> LoadedDrafter {
 }
 
 /// Drafts from the text at `path`.
-pub(super) fn rest(
-    ctx: &LoadContext<'_>,
-    path: &Path,
-    progress: Loading<'_>,
-) -> Result<LoadedDrafter, StartError> {
+pub(super) fn rest(ctx: &LoadContext<'_>, path: &Path) -> Result<LoadedDrafter, StartError> {
     let folder = cache_folder("retrieval");
-    let mut report = |stage: &str, done: f32| progress(stage, Some(done));
+    let mut report = |stage: &str, done: f32| (ctx.progress)(stage, Some(done));
     let tokenizer = &ctx.files.target.tokenizer;
     let Datastore { text, name, notice } =
         Datastore::open(path, tokenizer, folder.as_deref(), &mut report)?;
@@ -66,16 +61,13 @@ pub(super) struct SharedNgrams {
 
 /// The n-gram table that the settings name, or the one made for the target; `None` if there is
 /// none.
-pub(super) fn ngrams(
-    ctx: &LoadContext<'_>,
-    progress: Loading<'_>,
-) -> Result<Option<SharedNgrams>, StartError> {
+pub(super) fn ngrams(ctx: &LoadContext<'_>) -> Result<Option<SharedNgrams>, StartError> {
     let target = &ctx.files.target;
     let found = match &ctx.settings.ngrams {
         NgramChoice::None => None,
         NgramChoice::Auto => find_ngrams(target),
         NgramChoice::File(path) => {
-            progress("loading the n-gram table", None);
+            (ctx.progress)("loading the n-gram table", None);
             Some(open_ngrams(path, target)?)
         }
     };
@@ -107,12 +99,12 @@ pub(super) fn context(
 
 /// The saved conversations as tokens of the target; `None` if they are not to be read or there are
 /// none. A conversation that cannot be read is left out.
-pub(super) fn history(ctx: &LoadContext<'_>, progress: Loading<'_>) -> Option<Arc<History>> {
+pub(super) fn history(ctx: &LoadContext<'_>) -> Option<Arc<History>> {
     if !ctx.settings.history {
         return None;
     }
     let store = SessionStore::in_data_folder().ok()?;
-    progress("reading earlier chats", None);
+    (ctx.progress)("reading earlier chats", None);
     let texts = messages(&store, MOST_HISTORY);
     let tokenizer = &ctx.files.target.tokenizer;
     let mut tokens = Vec::new();

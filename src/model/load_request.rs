@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Config, LoadError, WeightSource};
+use super::{Config, LoadError, Progress, WeightSource};
 use crate::kernels::{KvFormat, Pool};
 
 /// What a model is loaded from and for.
@@ -18,9 +18,22 @@ pub struct LoadRequest<'a> {
     pub capacity: usize,
     /// The number format of the KV cache.
     pub kv: KvFormat,
+    /// Called after every block.
+    pub progress: &'a dyn Fn(Progress),
 }
 
-impl LoadRequest<'_> {
+impl<'a> LoadRequest<'a> {
+    /// A request whose progress nobody follows.
+    pub fn new(
+        config: &'a Config,
+        source: &'a dyn WeightSource,
+        pool: Arc<Pool>,
+        capacity: usize,
+        kv: KvFormat,
+    ) -> Self {
+        Self { config, source, pool, capacity, kv, progress: &|_| {} }
+    }
+
     /// # Errors
     /// [`LoadError::Capacity`] if the model was not made for so many positions.
     pub(super) fn check_capacity(&self) -> Result<(), LoadError> {

@@ -13,8 +13,7 @@ use std::sync::Arc;
 use super::gpu::{Gpu, GpuBlocks, GpuModel, load_blocks, load_fitting, stream_blocks};
 use super::prompts::PromptReader;
 use super::{
-    CpuTarget, FeatureSource, LoadError, LoadRequest, Progress, Target, TargetError, TrafficMeter,
-    Verified,
+    CpuTarget, FeatureSource, LoadError, LoadRequest, Target, TargetError, TrafficMeter, Verified,
 };
 use crate::speculate::Tree;
 
@@ -71,10 +70,9 @@ impl PlacedTarget {
         layers: usize,
         spare: u64,
         request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, Option<LoadError>), LoadError> {
-        let (lower, refused) = load_fitting(gpu, layers, spare, request, progress)?;
-        let cpu = CpuTarget::load_above(lower.count(), request, progress)?;
+        let (lower, refused) = load_fitting(gpu, layers, spare, request)?;
+        let cpu = CpuTarget::load_above(lower.count(), request)?;
         Ok((Self { cpu, gpu: GpuPart::Lower(Box::new(lower)), fallback: None }, refused))
     }
 
@@ -84,13 +82,9 @@ impl PlacedTarget {
     ///
     /// # Errors
     /// [`LoadError`]; [`LoadError::Device`] if the device has no room or no kernels for it.
-    pub fn on_gpu(
-        gpu: &Arc<Gpu>,
-        request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self, LoadError> {
-        let cpu = CpuTarget::load_above(request.config.layers, request, progress)?;
-        let blocks = load_blocks(gpu, request.config.layers, request, 0, progress)?;
+    pub fn on_gpu(gpu: &Arc<Gpu>, request: &LoadRequest<'_>) -> Result<Self, LoadError> {
+        let cpu = CpuTarget::load_above(request.config.layers, request)?;
+        let blocks = load_blocks(gpu, request.config.layers, request, 0)?;
         let model = GpuModel::around(blocks, request, cpu.embedding())?;
         Ok(Self { cpu, gpu: GpuPart::Whole(Box::new(model)), fallback: None })
     }
@@ -100,13 +94,9 @@ impl PlacedTarget {
     ///
     /// # Errors
     /// As for [`Self::on_gpu`].
-    pub fn streamed(
-        gpu: &Arc<Gpu>,
-        request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self, LoadError> {
-        let cpu = CpuTarget::load_above(request.config.layers, request, progress)?;
-        let blocks = stream_blocks(gpu, request.config.layers, request, progress)?;
+    pub fn streamed(gpu: &Arc<Gpu>, request: &LoadRequest<'_>) -> Result<Self, LoadError> {
+        let cpu = CpuTarget::load_above(request.config.layers, request)?;
+        let blocks = stream_blocks(gpu, request.config.layers, request)?;
         let model = GpuModel::around(blocks, request, cpu.embedding())?;
         Ok(Self { cpu, gpu: GpuPart::Whole(Box::new(model)), fallback: None })
     }
@@ -120,9 +110,8 @@ impl PlacedTarget {
         cpu: CpuTarget,
         gpu: &Arc<Gpu>,
         request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, Box<(CpuTarget, LoadError)>> {
-        match PromptReader::load(gpu, request, progress) {
+        match PromptReader::load(gpu, request) {
             Ok(reader) => Ok(Self { cpu, gpu: GpuPart::Prompts(Box::new(reader)), fallback: None }),
             Err(error) => Err(Box::new((cpu, error))),
         }

@@ -12,9 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::gpu::{Gpu, GpuBlocks, STREAMED_SLICE, stream_blocks};
-use super::{
-    CpuTarget, LoadError, LoadRequest, Progress, Target, TargetError, TrafficMeter, Verified,
-};
+use super::{CpuTarget, LoadError, LoadRequest, Target, TargetError, TrafficMeter, Verified};
 
 /// The shortest part of a run for which it is worth sending all blocks to the GPU.
 pub const LEAST_PROMPT: usize = 128;
@@ -43,13 +41,9 @@ impl PromptReader {
     ///
     /// # Errors
     /// [`LoadError::Device`] if the device has no room or no kernels for such blocks.
-    pub(super) fn load(
-        gpu: &Arc<Gpu>,
-        request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self, LoadError> {
+    pub(super) fn load(gpu: &Arc<Gpu>, request: &LoadRequest<'_>) -> Result<Self, LoadError> {
         let meter = gpu.traffic_meter();
-        let blocks = stream_blocks(gpu, 1, request, progress)?;
+        let blocks = stream_blocks(gpu, 1, request)?;
         Ok(Self { gpu: Some(blocks), meter, planned: Vec::new(), computed: Vec::new() })
     }
 

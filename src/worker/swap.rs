@@ -79,7 +79,7 @@ pub(super) fn stoppable<T>(
     load: impl FnOnce(Loading<'_>) -> Result<T, LoadFailure>,
 ) -> Result<T, LoadFailure> {
     let wanted = || controls.get().load == job;
-    let mut progress = |stage: &str, fraction| {
+    let progress = |stage: &str, fraction: Option<f32>| {
         let event = Event::LoadProgress { load: job, stage: stage.to_owned(), fraction };
         if !wanted() || !send(event) {
             // Neither a panic nor reported as one: loading has no other way to be stopped.
@@ -88,7 +88,7 @@ pub(super) fn stoppable<T>(
     };
     let loaded = catch_unwind(AssertUnwindSafe(|| {
         progress("waiting", None);
-        load(&mut progress)
+        load(&progress)
     }));
     match loaded {
         Ok(_) if !wanted() => Err(LoadFailure::Stopped),

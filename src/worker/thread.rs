@@ -44,10 +44,10 @@ pub fn spawn(controls: SharedControls, sink: Sink, loader: impl Loader) -> std::
         // nothing more.
         let waiting = waiting;
         let jobs = jobs;
-        let mut progress = |stage: &str, fraction| {
+        let progress = |stage: &str, fraction: Option<f32>| {
             send(&sink, Event::Loading { stage: stage.to_owned(), fraction });
         };
-        let Some(backend) = load_or_report(&*loader, None, &sink, &mut progress) else { return };
+        let Some(backend) = load_or_report(&*loader, None, &sink, &progress) else { return };
         let target = TargetInUse::default();
         let done = move |loaded| tasks.send(WorkerTask::Loaded(Box::new(loaded))).is_ok();
         let theirs = Arc::clone(&target);
@@ -218,11 +218,11 @@ impl DecodeThread {
             Err(LoadFailure::NoRoom(error) | LoadFailure::Failed(error)) => Some(error),
             Err(LoadFailure::Stopped) => None,
         };
-        let mut progress = |stage: &str, fraction| {
+        let progress = |stage: &str, fraction: Option<f32>| {
             send(&sink, Event::LoadProgress { load, stage: stage.to_owned(), fraction });
         };
         // Without any model, the thread ends.
-        let backend = load_or_report(&*loader, Some(&former), &sink, &mut progress)?;
+        let backend = load_or_report(&*loader, Some(&former), &sink, &progress)?;
         let thread = Self { loader, controls, sink, target, backend };
         thread.publish_target();
         thread.not_swapped(load, error)

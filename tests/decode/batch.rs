@@ -16,7 +16,7 @@ const CAPACITY: usize = 160;
 fn target(files: &TargetFiles) -> CpuTarget {
     let (config, source, kv) = (&files.config, files.weights.as_ref(), KvFormat::F32);
     let (pool, capacity) = (Arc::new(Pool::new(2)), CAPACITY);
-    CpuTarget::load(&LoadRequest { config, source, pool, capacity, kv }, &mut |_| {}).unwrap()
+    CpuTarget::load(&LoadRequest::new(config, source, pool, capacity, kv)).unwrap()
 }
 
 /// Prompts of different lengths with answers of different lengths, one as long as the room allows.

@@ -28,7 +28,7 @@ const CONTEXT: usize = 192;
 
 fn load_request<'a>(files: &'a TargetFiles, pool: &Arc<Pool>) -> LoadRequest<'a> {
     let (config, source, pool) = (&files.config, &*files.weights, Arc::clone(pool));
-    LoadRequest { config, source, pool, capacity: CONTEXT, kv: KvFormat::F16 }
+    LoadRequest::new(config, source, pool, CONTEXT, KvFormat::F16)
 }
 
 fn head(files: &TargetFiles, tables: &CpuTarget, gpu: Option<&Arc<Gpu>>) -> FeatureHead {
@@ -57,10 +57,10 @@ impl Placement {
             Self::DraftOnGpu => panic!("its target is on the CPU"),
             Self::Split => {
                 let layers = load.config.layers / 2;
-                PlacedTarget::split(gpu, layers, 0, load, &mut |_| {}).map(|(split, _)| split)
+                PlacedTarget::split(gpu, layers, 0, load).map(|(split, _)| split)
             }
-            Self::TargetOnGpu => PlacedTarget::on_gpu(gpu, load, &mut |_| {}),
-            Self::Streamed => PlacedTarget::streamed(gpu, load, &mut |_| {}),
+            Self::TargetOnGpu => PlacedTarget::on_gpu(gpu, load),
+            Self::Streamed => PlacedTarget::streamed(gpu, load),
         };
         placed.unwrap()
     }
@@ -74,7 +74,7 @@ impl Placement {
             vec![Box::new(head(files, tables, Some(gpu))), Box::new(small)]
         };
         if self == Self::DraftOnGpu {
-            let target = CpuTarget::load(&load, &mut |_| {}).unwrap();
+            let target = CpuTarget::load(&load).unwrap();
             let drafters = drafters(&target);
             return Engine::new(Box::new(target), drafters);
         }
@@ -222,7 +222,7 @@ fn every_architecture_gives_the_reference_logits_or_a_reason() {
     ] {
         let (files, pool) = (arch(name), Arc::new(Pool::new(2)));
         let load = LoadRequest { kv: KvFormat::F32, ..load_request(&files, &pool) };
-        let mut target = match PlacedTarget::on_gpu(&gpu, &load, &mut |_| {}) {
+        let mut target = match PlacedTarget::on_gpu(&gpu, &load) {
             Ok(target) => target,
             Err(LoadError::Device(reason)) => {
                 assert!(reason.contains("the GPU kernels "), "{name}: {reason}");

@@ -27,11 +27,9 @@ fn files() -> TargetFiles {
 fn target(files: &TargetFiles, gpu: &Arc<Gpu>) -> PlacedTarget {
     let pool = Arc::new(Pool::new(2));
     let (config, source, kv) = (&files.config, files.weights.as_ref(), KvFormat::F32);
-    let request = LoadRequest { config, source, pool, capacity: CONTEXT, kv };
-    let cpu = CpuTarget::load(&request, &mut |_| {}).unwrap();
-    PlacedTarget::reading_prompts(cpu, gpu, &request, &mut |_| {})
-        .map_err(|failed| failed.1)
-        .unwrap()
+    let request = LoadRequest::new(config, source, pool, CONTEXT, kv);
+    let cpu = CpuTarget::load(&request).unwrap();
+    PlacedTarget::reading_prompts(cpu, gpu, &request).map_err(|failed| failed.1).unwrap()
 }
 
 /// This many tokens of some text.

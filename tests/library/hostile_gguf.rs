@@ -30,14 +30,9 @@ fn set(file: &mut [u8], key: &str, value: [u8; 4]) {
 /// Opens and loads a target and runs one token; returns what was refused, in words.
 fn run(path: &Path) -> Result<(), String> {
     let files = open_target(&Spec::Gguf(path.to_owned())).map_err(|error| error.to_string())?;
-    let request = LoadRequest {
-        config: &files.config,
-        source: &*files.weights,
-        pool: Pool::new(1).into(),
-        capacity: 64,
-        kv: KvFormat::F32,
-    };
-    let target = CpuTarget::load(&request, &mut |_| {});
+    let request =
+        LoadRequest::new(&files.config, &*files.weights, Pool::new(1).into(), 64, KvFormat::F32);
+    let target = CpuTarget::load(&request);
     let mut target = target.map_err(|error| error.to_string())?;
     target.verify(&Tree::root(0)).map_err(|error| error.to_string())?;
     Ok(())

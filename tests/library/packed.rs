@@ -11,8 +11,8 @@ use crate::support::library::{arch, arch_file, arch_names, arch_recording, demo_
 
 fn logits(files: &TargetFiles, source: &dyn WeightSource, prompt: &[u32]) -> Vec<u32> {
     let (config, pool) = (&files.config, Arc::new(Pool::new(2)));
-    let request = LoadRequest { config, source, pool, capacity: 64, kv: KvFormat::F32 };
-    let mut target = CpuTarget::load(&request, &mut |_| {}).unwrap();
+    let request = LoadRequest::new(config, source, pool, 64, KvFormat::F32);
+    let mut target = CpuTarget::load(&request).unwrap();
     target.prefill(prompt).unwrap().logits.into_iter().map(f32::to_bits).collect()
 }
 

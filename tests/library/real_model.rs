@@ -88,13 +88,13 @@ fn split_with_a_gpu_it_says_nearly_the_same() {
     let name = "split_with_a_gpu_it_says_nearly_the_same";
     let (Some(files), Some(gpu)) = (model(name), gpu()) else { return };
     let mut whole = load_files(&files, 256, 2);
-    let request = LoadRequest {
-        config: &files.config,
-        source: files.weights.as_ref(),
-        pool: Arc::new(Pool::new(2)),
-        capacity: 256,
-        kv: KvFormat::F16,
-    };
+    let request = LoadRequest::new(
+        &files.config,
+        files.weights.as_ref(),
+        Arc::new(Pool::new(2)),
+        256,
+        KvFormat::F16,
+    );
     let golden = golden("smollm2-greedy.json");
     let runs: Vec<Vec<u32>> = golden["runs"]
         .as_array()
@@ -114,7 +114,7 @@ fn split_with_a_gpu_it_says_nearly_the_same() {
     // The CPU's products round activations to 8 bits, the GPU's do not: 0.011 was the largest value
     // seen.
     for layers in [1, 12] {
-        let split = PlacedTarget::split(&gpu, layers, 0, &request, &mut |_| {});
+        let split = PlacedTarget::split(&gpu, layers, 0, &request);
         let (mut split, _) = split.unwrap();
         for (prompt, expected) in runs.iter().zip(&expected) {
             split.truncate(0);

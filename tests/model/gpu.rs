@@ -34,23 +34,23 @@ fn wide() -> Config {
 }
 
 fn request<'a>(config: &'a Config, source: &'a RandomWeights, kv: KvFormat) -> LoadRequest<'a> {
-    LoadRequest { config, source, pool: Arc::new(Pool::new(2)), capacity: CAPACITY, kv }
+    LoadRequest::new(config, source, Arc::new(Pool::new(2)), CAPACITY, kv)
 }
 
 fn whole(gpu: &Arc<Gpu>, config: &Config, format: Format, kv: KvFormat) -> PlacedTarget {
     let source = RandomWeights::new(config, format, 5);
-    PlacedTarget::on_gpu(gpu, &request(config, &source, kv), &mut |_| {}).unwrap()
+    PlacedTarget::on_gpu(gpu, &request(config, &source, kv)).unwrap()
 }
 
 fn split(gpu: &Arc<Gpu>, config: &Config, format: Format, layers: usize) -> PlacedTarget {
     let source = RandomWeights::new(config, format, 5);
     let request = request(config, &source, KvFormat::F32);
-    PlacedTarget::split(gpu, layers, 0, &request, &mut |_| {}).unwrap().0
+    PlacedTarget::split(gpu, layers, 0, &request).unwrap().0
 }
 
 fn on_cpu(config: &Config, format: Format) -> CpuTarget {
     let source = RandomWeights::new(config, format, 5);
-    CpuTarget::load(&request(config, &source, KvFormat::F32), &mut |_| {}).unwrap()
+    CpuTarget::load(&request(config, &source, KvFormat::F32)).unwrap()
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn a_tree_of_128_nodes_streams_the_weights_once() {
     for node in 1..128 {
         tree.push(0, node as u32, -1.0);
     }
-    let mut resident = PlacedTarget::on_gpu(&gpu, &request, &mut |_| {}).unwrap();
+    let mut resident = PlacedTarget::on_gpu(&gpu, &request).unwrap();
     let expected = resident.verify(&tree).unwrap();
-    let mut streamed = PlacedTarget::streamed(&gpu, &request, &mut |_| {}).unwrap();
+    let mut streamed = PlacedTarget::streamed(&gpu, &request).unwrap();
     let before = gpu.traffic_meter().read();
     let found = streamed.verify(&tree).unwrap();
     let passed = gpu.traffic_meter().read().since(before);
@@ -123,12 +123,12 @@ fn streamed_blocks_give_the_bits_of_resident_ones() {
         let config = Config { layers: 3, ..wide() };
         let source = RandomWeights::new(&config, format, 5);
         let request = request(&config, &source, KvFormat::F16);
-        let mut resident = PlacedTarget::on_gpu(&gpu, &request, &mut |_| {}).unwrap();
+        let mut resident = PlacedTarget::on_gpu(&gpu, &request).unwrap();
         let expected = journey(&mut resident, PROMPT);
         assert_eq!(resident.streamed_bytes(), 0);
         drop(resident);
         let held = gpu.held();
-        let mut streamed = PlacedTarget::streamed(&gpu, &request, &mut |_| {}).unwrap();
+        let mut streamed = PlacedTarget::streamed(&gpu, &request).unwrap();
         assert!(journey(&mut streamed, PROMPT) == expected, "{format}: other bits");
         assert_eq!(gpu.held() - held, streamed.device_bytes());
         let bytes = streamed.streamed_bytes();
@@ -261,8 +261,8 @@ fn a_small_model_drafts_on_the_gpu_as_on_the_cpu() {
     let config = config();
     let source = RandomWeights::new(&config, Format::F32, 7);
     let request = request(&config, &source, KvFormat::F32);
-    let expected = growth(&mut CpuDraft::load(&request, &mut |_| {}).unwrap());
-    let mut lm = GpuDraft::load(&gpu, &request, &mut |_| {}).unwrap();
+    let expected = growth(&mut CpuDraft::load(&request).unwrap());
+    let mut lm = GpuDraft::load(&gpu, &request).unwrap();
     for (i, (found, expected)) in growth(&mut lm).iter().zip(&expected).enumerate() {
         assert_close(&format!("step {i}"), found, expected, 5e-4);
     }
@@ -276,12 +276,12 @@ fn what_is_held_is_counted_and_given_back() {
     let source = RandomWeights::new(&tiny, Format::F16, 5);
     let request = LoadRequest { capacity: 16, ..request(&tiny, &source, KvFormat::F16) };
     for _ in 0..100 {
-        let target = PlacedTarget::on_gpu(&gpu, &request, &mut |_| {}).unwrap();
+        let target = PlacedTarget::on_gpu(&gpu, &request).unwrap();
         assert_eq!(gpu.held() - before, target.device_bytes());
     }
     assert_eq!(gpu.held(), before);
     // It can still be used.
-    let read = PlacedTarget::on_gpu(&gpu, &request, &mut |_| {}).unwrap().prefill(&[1, 2]).unwrap();
+    let read = PlacedTarget::on_gpu(&gpu, &request).unwrap().prefill(&[1, 2]).unwrap();
     assert!(read.logits.iter().all(|x| x.is_finite()));
 }
 
@@ -292,7 +292,7 @@ fn a_full_device_is_told_with_its_figures() {
     let (config, held) = (wide(), gpu.held());
     let source = RandomWeights::new(&config, Format::F16, 5);
     let request = request(&config, &source, KvFormat::F16);
-    let error = PlacedTarget::on_gpu(&gpu, &request, &mut |_| {}).err().unwrap().to_string();
+    let error = PlacedTarget::on_gpu(&gpu, &request).err().unwrap().to_string();
     assert!(error.contains("the GPU's memory is full: cannot allocate 1 MiB"), "{error}");
     assert_eq!(gpu.held(), held);
     gpu.check().unwrap();
@@ -310,7 +310,7 @@ fn blocks_that_a_full_device_does_not_take_are_the_cpus() {
     for room in (2..20).map(|mib| mib << 20) {
         let limits = GpuLimits { room, ..GpuLimits::default() };
         let Some(full) = another_gpu(limits) else { return };
-        let fitting = |spare| PlacedTarget::split(&full, asked, spare, &request, &mut |_| {});
+        let fitting = |spare| PlacedTarget::split(&full, asked, spare, &request);
         let (mut target, refused) = match fitting(0) {
             Ok(fitting) => fitting,
             Err(error) => {
@@ -349,7 +349,7 @@ fn what_the_kernels_lack_stays_on_the_cpu() {
     let config = Config { block, ..config() };
     let source = RandomWeights::new(&config, Format::F16, 5);
     let request = request(&config, &source, KvFormat::F16);
-    let error = PlacedTarget::split(&gpu, 1, 0, &request, &mut |_| {}).err().unwrap();
+    let error = PlacedTarget::split(&gpu, 1, 0, &request).err().unwrap();
     assert!(
         error.to_string().contains("do not support norms inside of attention and MLP"),
         "{error}"

@@ -59,16 +59,18 @@ impl WeightSource for Source {
     }
 }
 
-fn load(source: &Source, progress: &mut dyn FnMut(Progress)) -> Result<CpuTarget, LoadError> {
+fn load(source: &Source, progress: &dyn Fn(Progress)) -> Result<CpuTarget, LoadError> {
     let (config, pool, kv) = (&config(), Arc::new(Pool::new(2)), KvFormat::F16);
-    CpuTarget::load(&LoadRequest { config, source, pool, capacity: 32, kv }, progress)
+    let request = LoadRequest::new(config, source, pool, 32, kv);
+    CpuTarget::load(&LoadRequest { progress, ..request })
 }
 
 #[test]
 fn progress_ends_at_its_total_and_every_tensor_is_let_go_once() {
     let source = Source::new(Format::Q4K, "", Box::new(|_| None));
-    let mut told = Vec::new();
-    load(&source, &mut |progress| told.push(progress)).unwrap();
+    let told = RefCell::new(Vec::new());
+    load(&source, &|progress| told.borrow_mut().push(progress)).unwrap();
+    let told = told.into_inner();
     let total = config().layers;
     assert!((1..=total).map(|done| Progress { done, total }).eq(told));
 
@@ -87,7 +89,7 @@ fn packed_weights_are_no_more_than_five_per_cent_above_the_file() {
             .filter(|(_, shape)| shape.len() == 2)
             .map(|(name, _)| source.tensor(name).unwrap().bytes.len())
             .sum();
-        let held = load(&source, &mut |_| {}).unwrap().weight_bytes() as usize;
+        let held = load(&source, &|_| {}).unwrap().weight_bytes() as usize;
         assert!(held * 100 <= file * 105, "{format}: {held} bytes for {file}");
         assert!(held * 100 >= file * 95, "{format}: {held} bytes for {file}");
     }
@@ -136,7 +138,7 @@ fn a_source_that_does_not_fit_is_refused_with_name_and_reason() {
     ];
     for (name, change, message) in cases {
         let source = Source::new(Format::Q8_0, name, change);
-        let error = load(&source, &mut |_| {}).err().unwrap().to_string();
+        let error = load(&source, &|_| {}).err().unwrap().to_string();
         // Only the beginnings: the rest of a packing error is the kernels' own text.
         assert!(error.starts_with(message), "{error}\ninstead of\n{message}");
     }
@@ -145,11 +147,12 @@ fn a_source_that_does_not_fit_is_refused_with_name_and_reason() {
 #[test]
 fn a_context_beyond_the_model_is_refused_before_the_weights_are_read() {
     let none = Source::new(Format::F32, "", Box::new(|_| None));
-    for capacity in [0, config().max_positions + 1] {
+    let config = config();
+    for capacity in [0, config.max_positions + 1] {
         let (pool, kv) = (Arc::new(Pool::new(1)), KvFormat::F16);
-        let request = LoadRequest { config: &config(), source: &none, pool, capacity, kv };
-        let error = CpuTarget::load(&request, &mut |_| {}).err().unwrap();
-        assert_eq!(error, LoadError::Capacity { capacity, most: config().max_positions });
+        let request = LoadRequest::new(&config, &none, pool, capacity, kv);
+        let error = CpuTarget::load(&request).err().unwrap();
+        assert_eq!(error, LoadError::Capacity { capacity, most: config.max_positions });
         assert!(none.released.borrow().is_empty());
     }
 }

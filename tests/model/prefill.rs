@@ -33,8 +33,8 @@ fn on_cpu(config: &Config, kv: KvFormat) -> CpuTarget {
 fn try_on(gpu: &Arc<Gpu>, config: &Config, kv: KvFormat) -> Result<PlacedTarget, String> {
     let source = RandomWeights::new(config, Format::F32, 5);
     let pool = Arc::new(Pool::new(2));
-    let request = LoadRequest { config, source: &source, pool, capacity: CAPACITY, kv };
-    let loaded = PlacedTarget::reading_prompts(on_cpu(config, kv), gpu, &request, &mut |_| {});
+    let request = LoadRequest::new(config, &source, pool, CAPACITY, kv);
+    let loaded = PlacedTarget::reading_prompts(on_cpu(config, kv), gpu, &request);
     loaded.map_err(|failed| failed.1.to_string())
 }
 
@@ -259,8 +259,8 @@ fn what_is_held_is_counted_and_a_device_without_room_is_told() {
     let (own, config) = (config(), Config { block, ..config() });
     let source = RandomWeights::new(&config, Format::F32, 5);
     let (pool, kv) = (Arc::new(Pool::new(1)), KvFormat::F16);
-    let request = LoadRequest { config: &config, source: &source, pool, capacity: CAPACITY, kv };
-    let loaded = PlacedTarget::reading_prompts(on_cpu(&own, kv), &gpu, &request, &mut |_| {});
+    let request = LoadRequest::new(&config, &source, pool, CAPACITY, kv);
+    let loaded = PlacedTarget::reading_prompts(on_cpu(&own, kv), &gpu, &request);
     let (target, error) = *loaded.err().unwrap();
     assert!(
         error.to_string().contains("do not support norms inside of attention and MLP"),

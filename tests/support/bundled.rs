@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// The models of these settings, as the program loads them.
 pub fn loaded(settings: &Settings) -> Result<LoadedModels, StartError> {
-    load(settings, &Machine::probe(), Purpose::Text, &mut |_, _| {})
+    load(settings, &Machine::probe(), Purpose::Text, &|_, _| {})
 }
 
 /// The bundled pair as the program loads it.

@@ -67,7 +67,7 @@ impl DflashCase {
     fn request(&self) -> LoadRequest<'_> {
         let DflashFiles { config, weights, .. } = &self.files;
         let (config, source, pool) = (&config.body, weights.as_ref(), Arc::new(Pool::new(2)));
-        LoadRequest { config, source, pool, capacity: CONTEXT, kv: KvFormat::F32 }
+        LoadRequest::new(config, source, pool, CONTEXT, KvFormat::F32)
     }
 
     pub fn drafter(&self) -> Dflash {

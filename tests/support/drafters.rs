@@ -57,7 +57,7 @@ pub fn random_head(
 pub fn itself(load: &LoadRequest<'_>, gpu: Option<&Arc<Gpu>>) -> SmallModel {
     let beside = Arc::new(Pool::borrowing(Arc::clone(&load.pool), 1));
     let lm: Box<dyn SmallLm> = match gpu {
-        Some(gpu) => Box::new(GpuDraft::load(gpu, load, &mut |_| {}).unwrap()),
+        Some(gpu) => Box::new(GpuDraft::load(gpu, load).unwrap()),
         None => {
             let pool = Arc::clone(&beside);
             Box::new(load_small(load.config, load.source, pool, load.capacity, load.kv))
@@ -90,7 +90,7 @@ pub fn drafters(
 ) -> Vec<Box<dyn Drafter>> {
     let (config, source, pool) = (&files.config, &*files.weights, Arc::clone(target.pool()));
     let kv = KvFormat::F32;
-    let load = LoadRequest { config, source, pool, capacity: context, kv };
+    let load = LoadRequest::new(config, source, pool, context, kv);
     let random = || random_head(files, target, None, context, DraftPrecision::Stored, kv);
     let head = own_head(files, target, context).unwrap_or_else(random);
     let store = SortedText { tokens: text.to_vec(), order: sort(text, |_| {}) };

@@ -16,8 +16,8 @@ pub fn load_target(
     capacity: usize,
     kv: KvFormat,
 ) -> CpuTarget {
-    let request = LoadRequest { config, source, pool: pool.into(), capacity, kv };
-    CpuTarget::load(&request, &mut |_| {}).unwrap()
+    let request = LoadRequest::new(config, source, pool.into(), capacity, kv);
+    CpuTarget::load(&request).unwrap()
 }
 
 /// A drafting model of these weights with a cache for `capacity` positions.
@@ -28,8 +28,8 @@ pub fn load_small(
     capacity: usize,
     kv: KvFormat,
 ) -> CpuDraft {
-    let request = LoadRequest { config, source, pool: pool.into(), capacity, kv };
-    CpuDraft::load(&request, &mut |_| {}).unwrap()
+    let request = LoadRequest::new(config, source, pool.into(), capacity, kv);
+    CpuDraft::load(&request).unwrap()
 }
 
 pub fn small_config() -> Config {

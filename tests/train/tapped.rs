@@ -163,7 +163,7 @@ fn a_short_training_of_each_kind_gives_a_head_that_drafts() {
 
         let draft = HeadChoice::named(request.out.to_str());
         let settings = Settings { draft, context: Some(256), ..Settings::default() };
-        let loaded = load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {}).unwrap();
+        let loaded = load(&settings, &Machine::probe(), Purpose::Text, &|_, _| {}).unwrap();
         let mut backend: Backend = loaded.into();
         let question = [Message::new(Role::User, "Tell me a story about a fox.")];
         let prompt = (backend.prompter)(&question, None).unwrap().tokens;

@@ -255,9 +255,9 @@ fn start_bundled(device: DeviceChoice) -> (Worker, Receiver<Event>, Box<Ready>) 
 /// Loads the bundled models, then those in `next`.
 fn bundled_then(models: &ModelChoice) -> (Backend, Result<NewModels, LoadFailure>) {
     let loader = bundled_loader(DeviceChoice::default());
-    let backend = loader.alone(None, &mut |_, _| {}).unwrap();
+    let backend = loader.alone(None, &|_, _| {}).unwrap();
     let target = backend.shared.clone();
-    let loaded = loader.beside(models, target.as_ref(), &mut |_, _| {});
+    let loaded = loader.beside(models, target.as_ref(), &|_, _| {});
     (backend, loaded)
 }
 

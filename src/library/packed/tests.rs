@@ -37,8 +37,8 @@ fn config() -> Config {
 fn logits(source: &dyn WeightSource) -> Vec<u32> {
     let config = &config();
     let pool = Arc::new(Pool::new(2));
-    let request = LoadRequest { config, source, pool, capacity: 16, kv: KvFormat::F32 };
-    let mut target = CpuTarget::load(&request, &mut |_| {}).unwrap();
+    let request = LoadRequest::new(config, source, pool, 16, KvFormat::F32);
+    let mut target = CpuTarget::load(&request).unwrap();
     target.prefill(&[1, 2, 3]).unwrap().logits.into_iter().map(f32::to_bits).collect()
 }
 

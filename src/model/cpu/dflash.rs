@@ -44,7 +44,7 @@ impl CpuDflash {
         request: &LoadRequest<'_>,
         shared: &SharedTables,
     ) -> Result<DflashModel, LoadError> {
-        let &LoadRequest { config: body, source, ref pool, capacity, kv } = request;
+        let &LoadRequest { config: body, source, ref pool, capacity, kv, .. } = request;
         let slots = capacity.saturating_add(config.rows);
         let cache = KvCache::of_layers(body.kv_shapes(0..body.layers), slots, kv)
             .map_err(|error| LoadError::Cache { capacity: slots, error })?;

@@ -4,7 +4,6 @@
 
 use super::layer::format_of;
 use super::model::CpuModel;
-use super::packer::Progress;
 use crate::model::small::{SLOTS, level};
 use crate::model::target::check_runnable;
 use crate::model::{LoadError, LoadRequest, SmallLm, TargetError};
@@ -17,15 +16,12 @@ pub struct CpuDraft {
 
 impl CpuDraft {
     /// Packs the weights and allocates a KV cache for the request's positions and the rows of a
-    /// tree. Calls `progress` after every block.
+    /// tree.
     ///
     /// # Errors
     /// [`LoadError`].
-    pub fn load(
-        request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self, LoadError> {
-        Ok(Self { model: CpuModel::load(request, 0, SLOTS, progress)? })
+    pub fn load(request: &LoadRequest<'_>) -> Result<Self, LoadError> {
+        Ok(Self { model: CpuModel::load(request, 0, SLOTS)? })
     }
 
     /// Bytes of weights that one pass reads.

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::CHUNK;
-use super::packer::Progress;
 use super::pass::Pass;
 use super::scratch::{CpuBlocks, PassScratch, PassTiming};
 use super::weights::Weights;
@@ -40,9 +39,8 @@ impl CpuModel {
         request: &LoadRequest<'_>,
         first: usize,
         in_flight: usize,
-        progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let &LoadRequest { config, source, ref pool, capacity, kv } = request;
+        let &LoadRequest { config, ref pool, capacity, kv, .. } = request;
         request.check_capacity()?;
         let slots = capacity.saturating_add(in_flight);
         let layers = first..config.layers;
@@ -56,7 +54,7 @@ impl CpuModel {
             None => cache,
         };
         Ok(Self {
-            weights: Weights::load_from(config, source, pool, first, capacity, progress)?,
+            weights: Weights::load(request, first)?,
             config: config.clone(),
             pool: Arc::clone(pool),
             caches: vec![cache],

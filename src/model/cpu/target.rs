@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::CHUNK;
 use super::model::CpuModel;
-use super::packer::Progress;
 use super::scratch::PassTiming;
 use crate::kernels::{Format, KvCache, KvFormat, KvShape, Matrix, Pool, TreeMask, random_row};
 use crate::model::head::rows_of;
@@ -34,24 +33,20 @@ pub struct CpuTarget {
 
 impl CpuTarget {
     /// Packs the weights and allocates a KV cache for the request's positions, including the rows
-    /// of a tree. Calls `progress` after every block.
+    /// of a tree.
     ///
     /// # Errors
     /// [`LoadError`].
-    pub fn load(
-        request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self, LoadError> {
-        Self::load_above(0, request, progress)
+    pub fn load(request: &LoadRequest<'_>) -> Result<Self, LoadError> {
+        Self::load_above(0, request)
     }
 
     /// As [`Self::load`], without the blocks before `first`, which another device runs.
     pub(in crate::model) fn load_above(
         first: usize,
         request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let model = CpuModel::load(request, first, 0, progress)?;
+        let model = CpuModel::load(request, first, 0)?;
         Ok(Self { model, pending: 0, features: FeatureSource::default() })
     }
 
@@ -68,7 +63,7 @@ impl CpuTarget {
         kv: KvFormat,
     ) -> Result<Self, LoadError> {
         let source = &RandomWeights::new(config, format, seed);
-        Self::load(&LoadRequest { config, source, pool, capacity, kv }, &mut |_| {})
+        Self::load(&LoadRequest::new(config, source, pool, capacity, kv))
     }
 
     /// Its configuration.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::super::weights::{self, WeightError, WeightSource};
-use super::super::{Config, RopeTable};
+use super::super::weights::{self, WeightError};
+use super::super::{LoadRequest, RopeTable};
 use super::layer::{Layer, NormWeights};
-use super::packer::{Packer, Progress};
+use super::packer::Packer;
 use super::per_layer::PerLayerEmbedding;
-use crate::kernels::{Matrix, Pool};
+use crate::kernels::Matrix;
 
 /// Everything a pass reads.
 pub(super) struct Weights {
@@ -26,16 +26,9 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// Packs the blocks from `first` on, the embedding, the norm and the LM head, for a context of
-    /// `capacity`.
-    pub(super) fn load_from(
-        config: &Config,
-        source: &dyn WeightSource,
-        pool: &Pool,
-        first: usize,
-        capacity: usize,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self, WeightError> {
+    /// Packs the blocks from `first` on, the embedding, the norm and the LM head.
+    pub(super) fn load(request: &LoadRequest<'_>, first: usize) -> Result<Self, WeightError> {
+        let &LoadRequest { config, source, ref pool, capacity, progress, .. } = request;
         let mut packer = Packer::new(source, pool);
         let h = config.hidden;
         let vocab = config.vocab;

@@ -57,7 +57,7 @@ impl GpuDflash {
         shared: &SharedTables,
         precision: DraftPrecision,
     ) -> Result<DflashModel, HeadError> {
-        let &LoadRequest { config: body, source, ref pool, capacity, kv } = request;
+        let &LoadRequest { config: body, source, ref pool, capacity, kv, .. } = request;
         if let Some(what) = Self::unsupported(config) {
             return Err(HeadError::Device(format!("the GPU kernels do not support {what}")));
         }

@@ -12,7 +12,7 @@ use crate::model::small::{SLOTS, level};
 use crate::model::taps::Taps;
 use crate::model::target::check_runnable;
 use crate::model::weights::EMBEDDING;
-use crate::model::{LoadError, LoadRequest, Progress, SmallLm, TargetError, TrafficMeter};
+use crate::model::{LoadError, LoadRequest, SmallLm, TargetError, TrafficMeter};
 use crate::speculate::BeamRow;
 
 /// A small language model on a GPU.
@@ -27,17 +27,13 @@ impl GpuDraft {
     ///
     /// # Errors
     /// [`LoadError`]; [`LoadError::Device`] if the device has no room or no kernels for it.
-    pub fn load(
-        gpu: &Arc<Gpu>,
-        request: &LoadRequest<'_>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self, LoadError> {
+    pub fn load(gpu: &Arc<Gpu>, request: &LoadRequest<'_>) -> Result<Self, LoadError> {
         let config = request.config;
         request.check_capacity()?;
         let shape = [config.vocab, config.hidden];
         let embedding =
             Packer::new(request.source, &request.pool).matrix(EMBEDDING, shape, None)?;
-        let blocks = load_blocks(gpu, config.layers, request, SLOTS, progress)?;
+        let blocks = load_blocks(gpu, config.layers, request, SLOTS)?;
         let model = GpuModel::around(blocks, request, Arc::new(embedding))?;
         Ok(Self { model, logits: Vec::new() })
     }

@@ -54,7 +54,6 @@ pub(in crate::model) fn load_fitting(
     layers: usize,
     spare: u64,
     request: &LoadRequest<'_>,
-    progress: &mut dyn FnMut(Progress),
 ) -> Result<(GpuBlocks, Option<LoadError>), LoadError> {
     let config = request.config;
     if layers >= config.layers {
@@ -64,7 +63,7 @@ pub(in crate::model) fn load_fitting(
         let reason = format!("at most {most} of its {all} blocks can run outside the CPU");
         return Err(LoadError::Device(reason));
     }
-    let (mut blocks, refused) = fill_blocks(gpu, layers, request, 0, progress)?;
+    let (mut blocks, refused) = fill_blocks(gpu, layers, request, 0)?;
     let pass = PASS_ROWS * 4 * (blocks.rows * config.hidden) as u64;
     let Some(error) = refused.or_else(|| gpu.check_room(pass).err().map(LoadError::from)) else {
         return Ok((blocks, None));
@@ -127,9 +126,8 @@ pub(in crate::model) fn load_blocks(
     count: usize,
     request: &LoadRequest<'_>,
     in_flight: usize,
-    progress: &mut dyn FnMut(Progress),
 ) -> Result<GpuBlocks, LoadError> {
-    let (blocks, refused) = fill_blocks(gpu, count, request, in_flight, progress)?;
+    let (blocks, refused) = fill_blocks(gpu, count, request, in_flight)?;
     refused.map_or(Ok(blocks), Err)
 }
 
@@ -140,9 +138,8 @@ fn fill_blocks(
     count: usize,
     request: &LoadRequest<'_>,
     in_flight: usize,
-    progress: &mut dyn FnMut(Progress),
 ) -> Result<(GpuBlocks, Option<LoadError>), LoadError> {
-    let &LoadRequest { config, source, ref pool, capacity, kv } = request;
+    let &LoadRequest { config, source, ref pool, capacity, kv, progress } = request;
     let slots = capacity.saturating_add(in_flight);
     let shape = BlockShape { rows: rows_of(gpu, config, SLICE), capacity, slots, kv };
     let mut blocks = GpuBlocks::new(gpu, config, 0, shape)?;
@@ -172,9 +169,8 @@ pub(in crate::model) fn stream_blocks(
     gpu: &Arc<Gpu>,
     kept: usize,
     request: &LoadRequest<'_>,
-    progress: &mut dyn FnMut(Progress),
 ) -> Result<GpuBlocks, LoadError> {
-    let &LoadRequest { config, source, ref pool, capacity, kv } = request;
+    let &LoadRequest { config, source, ref pool, capacity, kv, progress } = request;
     let rows = rows_of(gpu, config, STREAMED_SLICE);
     let shape = BlockShape { rows, capacity, slots: capacity, kv };
     let mut blocks = GpuBlocks::new(gpu, config, kept, shape)?;

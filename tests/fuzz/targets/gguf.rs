@@ -15,14 +15,14 @@ fuzz_target!(|bytes: &[u8]| {
         ask(&files.template, &files.tokenizer);
         // The weights too, of every type and architecture, if there are few.
         if files.bytes < 1 << 20 && files.config.layers < 16 {
-            let request = LoadRequest {
-                config: &files.config,
-                source: &*files.weights,
-                pool: Pool::new(1).into(),
-                capacity: 16,
-                kv: KvFormat::F32,
-            };
-            let _ = CpuTarget::load(&request, &mut |_| {});
+            let request = LoadRequest::new(
+                &files.config,
+                &*files.weights,
+                Pool::new(1).into(),
+                16,
+                KvFormat::F32,
+            );
+            let _ = CpuTarget::load(&request);
         }
     }
 });

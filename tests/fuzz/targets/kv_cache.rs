@@ -24,8 +24,8 @@ thread_local! {
     static ENGINE: RefCell<Engine> = FILES.with(|files| {
         let (config, pool) = (&files.config, Arc::new(Pool::new(1)));
         let source = files.weights.as_ref();
-        let request = LoadRequest { config, source, pool, capacity: CAPACITY, kv: KvFormat::F32 };
-        let target = CpuTarget::load(&request, &mut |_| {}).expect("the model can be loaded");
+        let request = LoadRequest::new(config, source, pool, CAPACITY, KvFormat::F32);
+        let target = CpuTarget::load(&request).expect("the model can be loaded");
         RefCell::new(Engine::new(Box::new(target), []))
     });
     /// The name of the file of a stored text, and its bytes.

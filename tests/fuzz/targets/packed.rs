@@ -13,8 +13,8 @@ use libfuzzer_sys::fuzz_target;
 /// The logits after a token.
 fn logits(files: &TargetFiles, source: &dyn WeightSource) -> Vec<u32> {
     let (config, pool) = (&files.config, Arc::new(Pool::new(1)));
-    let request = LoadRequest { config, source, pool, capacity: 8, kv: KvFormat::F32 };
-    let mut target = CpuTarget::load(&request, &mut |_| {}).expect("the model can be loaded");
+    let request = LoadRequest::new(config, source, pool, 8, KvFormat::F32);
+    let mut target = CpuTarget::load(&request).expect("the model can be loaded");
     let row = target.prefill(&[1]).expect("there is room for a token").logits;
     row.into_iter().map(f32::to_bits).collect()
 }

@@ -105,7 +105,7 @@ impl<'a, M> Packer<'a, M> {
         &mut self,
         config: &Config,
         layers: Range<usize>,
-        progress: &mut dyn FnMut(Progress),
+        progress: &dyn Fn(Progress),
     ) -> Result<Vec<Layer<M>>, WeightError> {
         let total = layers.len();
         let one = |(layer, done)| {
