@@ -105,16 +105,12 @@ impl DflashConfig {
         let last = self.states.last().copied().unwrap_or(0);
         // Without its own embedding or LM head, it is as wide as the target's.
         let width = if self.own_tables == [true; 2] { target.hidden } else { self.body.hidden };
-        for (what, head, target, fits) in [
-            ("hidden size", self.target_hidden, target.hidden, self.target_hidden == target.hidden),
-            ("embedding width", width, target.hidden, width == target.hidden),
-            ("vocabulary size", self.body.vocab, target.vocab, self.body.vocab == target.vocab),
-            ("last tapped layer", last, target.layers, last <= target.layers),
-        ] {
-            if !fits {
-                return Err(Misfit::Size { what, head, target });
-            }
-        }
-        Ok(())
+        Misfit::unless_equal([
+            ("hidden size", self.target_hidden, target.hidden),
+            ("embedding width", width, target.hidden),
+            ("vocabulary size", self.body.vocab, target.vocab),
+            // The last layer's states are the last that can be tapped.
+            ("last tapped layer", last, last.min(target.layers)),
+        ])
     }
 }

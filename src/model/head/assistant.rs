@@ -58,20 +58,14 @@ impl HeadConfig {
             [local.heads, local.key_dim, global.heads, global.key_dim, window]
         };
         let found = target.last_caches().map_or([0; 5], |layers| of(target, layers));
-        let names = [
-            "number of key heads with a window",
-            "width of key heads with a window",
-            "number of key heads without a window",
-            "width of key heads without a window",
-            "window",
-        ];
         let own = of(&over_caches(&self.body), [0, 1]);
-        for ((what, head), target) in names.into_iter().zip(own).zip(found) {
-            if head != target {
-                return Err(Misfit::Size { what, head, target });
-            }
-        }
-        Ok(())
+        Misfit::unless_equal([
+            ("number of key heads with a window", own[0], found[0]),
+            ("width of key heads with a window", own[1], found[1]),
+            ("number of key heads without a window", own[2], found[2]),
+            ("width of key heads without a window", own[3], found[3]),
+            ("window", own[4], found[4]),
+        ])
     }
 }
 

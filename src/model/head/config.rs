@@ -137,15 +137,10 @@ impl HeadConfig {
     /// # Errors
     /// [`Misfit`] with the figures of both.
     pub fn fits(&self, target_hidden: usize, target_vocab: usize) -> Result<(), Misfit> {
-        for (what, head, target) in [
+        Misfit::unless_equal([
             ("hidden size", self.target_hidden(), target_hidden),
             ("vocabulary size", self.body.vocab, target_vocab),
-        ] {
-            if head != target {
-                return Err(Misfit::Size { what, head, target });
-            }
-        }
-        Ok(())
+        ])
     }
 
     /// Checks that this head was made for a target like this one.

@@ -38,3 +38,13 @@ pub enum Misfit {
         layers: usize,
     },
 }
+
+impl Misfit {
+    /// Checks sizes of a head, each with that of its target.
+    pub(crate) fn unless_equal(
+        sizes: impl IntoIterator<Item = (&'static str, usize, usize)>,
+    ) -> Result<(), Self> {
+        let differs = sizes.into_iter().find(|(_, head, target)| head != target);
+        differs.map_or(Ok(()), |(what, head, target)| Err(Self::Size { what, head, target }))
+    }
+}
