@@ -23,26 +23,31 @@ pub struct Dflash {
 impl Dflash {
     /// A drafter for up to `capacity` positions.
     pub fn new(model: DflashModel, capacity: usize) -> Self {
-        let config = model.config();
+        let config = &model.config;
         let width = config.states.len() * config.target_hidden;
         Self { model, capacity, width, pending: Vec::new() }
     }
 
     /// How many positions were observed.
     pub fn observed(&self) -> usize {
-        self.model.len() + self.pending.len() / self.width
+        self.model.passes.len() + self.pending.len() / self.width
     }
 
     /// How many of them are in the cache.
     pub fn injected(&self) -> usize {
-        self.model.len()
+        self.model.passes.len()
     }
 }
 
 impl Drafter for Dflash {
     fn describe(&self) -> String {
-        let config = self.model.config();
-        format!("{}, {} tokens per pass, {}", config.name(), config.levels(), self.model.describe())
+        let config = &self.model.config;
+        format!(
+            "{}, {} tokens per pass, {}",
+            config.name(),
+            config.levels(),
+            self.model.passes.describe()
+        )
     }
 
     fn source(&self) -> Option<DrafterId> {
@@ -54,12 +59,12 @@ impl Drafter for Dflash {
     }
 
     fn features(&self) -> Option<FeatureSource> {
-        Some(self.model.config().features())
+        Some(self.model.config.features())
     }
 
     fn truncate(&mut self, len: usize) {
-        self.pending.truncate(len.saturating_sub(self.model.len()) * self.width);
-        self.model.truncate(len);
+        self.pending.truncate(len.saturating_sub(self.model.passes.len()) * self.width);
+        self.model.passes.truncate(len);
     }
 
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
@@ -78,11 +83,11 @@ impl Drafter for Dflash {
         if !has_room || budget.shape.gamma <= 1 || budget.shape.width == 0 {
             return Ok(Tree::root(root));
         }
-        self.model.inject(&std::mem::take(&mut self.pending)).map_err(lost)?;
+        self.model.passes.inject(&std::mem::take(&mut self.pending)).map_err(lost)?;
         self.model.draft(root).map_err(lost)?;
         let first = self.model.candidates(0, &[root], &request.ranking(1)).pop();
         let mut growth = Growth::best_first(budget.shape, &first.unwrap_or_default());
-        for level in 1..self.model.config().levels() {
+        for level in 1..self.model.config.levels() {
             let before: Vec<u32> = growth.beam().iter().map(|row| row.token).collect();
             if before.is_empty() {
                 break;
@@ -98,6 +103,6 @@ impl Drafter for Dflash {
     }
 
     fn traffic(&self) -> Option<TrafficMeter> {
-        self.model.traffic()
+        self.model.passes.traffic()
     }
 }

@@ -44,7 +44,9 @@ pub use candle::{
 #[cfg(test)]
 pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};
-pub use cpu::{CpuBatch, CpuDflash, CpuDraft, CpuTarget, DflashModel, PassTiming, Progress};
+pub use cpu::{
+    CpuBatch, CpuDflash, CpuDraft, CpuTarget, DflashModel, DflashPasses, PassTiming, Progress,
+};
 pub use dflash::DflashConfig;
 pub use gpu::{Gpu, GpuDflash, GpuDraft, GpuError, GpuLimits, Traffic, TrafficMeter};
 pub use hf_families::{ARCHITECTURES, ArchitectureRow};

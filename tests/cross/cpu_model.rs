@@ -62,7 +62,9 @@ pub use block_options::{
     SlidingWindow,
 };
 pub use config::{Config, ConfigError, RopeLayout};
-pub use cpu::{CpuBatch, CpuDflash, CpuDraft, CpuTarget, DflashModel, PassTiming, Progress};
+pub use cpu::{
+    CpuBatch, CpuDflash, CpuDraft, CpuTarget, DflashModel, DflashPasses, PassTiming, Progress,
+};
 pub use dflash::DflashConfig;
 pub use load_error::LoadError;
 pub use load_request::LoadRequest;

@@ -21,7 +21,7 @@ const LATTICE: f32 = 2e-4;
 /// The best candidates of every level, each after the best of the level before.
 fn walk(model: &mut DflashModel, root: u32) -> Vec<u32> {
     let mut tokens = vec![root];
-    for level in 0..model.config().levels() {
+    for level in 0..model.config.levels() {
         let before = tokens[level];
         let best = model.candidates(level, &[before], &Ranking::new(1));
         tokens.push(best[0][0].0);
@@ -34,7 +34,7 @@ fn assert_round(case: &DflashCase, round: &str, model: &mut DflashModel) {
     let what = |what: &str| format!("{} {round} {what}", case.name);
     let block = case.tokens(&format!("{round}.block_tokens"));
     model.draft(block[0]).unwrap();
-    let config = model.config().clone();
+    let config = model.config.clone();
     let drafts = walk(model, block[0]);
     assert_eq!(drafts, case.tokens(&format!("{round}.draft_tokens")), "{}", what("tokens"));
     let exact = format!("{round}.block_logits_exact_gelu");
@@ -102,7 +102,7 @@ fn layers_of_two_kinds_draft_alike_on_a_gpu() {
     let Some(gpu) = gpu() else { return };
     let mut case = DflashCase::load(DFLASH[1]);
     let logits = |case: &DflashCase, mut model: DflashModel| {
-        model.inject(&case.floats("r1.features")).unwrap();
+        model.passes.inject(&case.floats("r1.features")).unwrap();
         model.draft(case.tokens("r1.block_tokens")[0]).unwrap();
         model.logits_after(2, &[7]).0
     };
@@ -114,13 +114,13 @@ fn layers_of_two_kinds_draft_alike_on_a_gpu() {
 }
 
 fn assert_two_rounds(case: &DflashCase, mut model: DflashModel) {
-    model.inject(&case.floats("r1.features")).unwrap();
+    model.passes.inject(&case.floats("r1.features")).unwrap();
     assert_round(case, "r1", &mut model);
-    assert_eq!(model.len(), 24, "a draft leaves nothing in the cache");
+    assert_eq!(model.passes.len(), 24, "a draft leaves nothing in the cache");
     // All verified rows go in, then the rejected ones are dropped.
-    model.inject(&case.floats("r2.features")).unwrap();
-    assert_eq!(model.len(), 29);
-    model.truncate(25 + case.tokens("r2.accepted")[0] as usize);
+    model.passes.inject(&case.floats("r2.features")).unwrap();
+    assert_eq!(model.passes.len(), 29);
+    model.passes.truncate(25 + case.tokens("r2.accepted")[0] as usize);
     assert_round(case, "r2", &mut model);
 }
 
@@ -157,7 +157,7 @@ fn the_tree_is_the_most_probable_one() {
         drafter.observe(&case.floats("r1.features"), &[0; 24]).unwrap();
         let tree = drafter.propose(&[], &request(root, 40, width)).unwrap();
         let mut model = case.model();
-        model.inject(&case.floats("r1.features")).unwrap();
+        model.passes.inject(&case.floats("r1.features")).unwrap();
         model.draft(root).unwrap();
         let mut all: Vec<(Vec<u32>, f32)> = Vec::new();
         let mut level: Vec<(Vec<u32>, f32)> = vec![(vec![root], 0.0)];

@@ -13,12 +13,17 @@ use crate::model::{LoadRequest, TrafficMeter};
 use crate::speculate::{Ranking, top_k};
 
 /// The passes of a DFlash drafter on a device, and the cache that they read.
-pub(in crate::model) trait DflashPasses: Send {
-    /// Precision and device.
+pub trait DflashPasses: Send {
+    /// Precision and device, e.g. `Q4_1 on CPU`.
     fn describe(&self) -> String;
 
     /// How many positions are in the cache.
     fn len(&self) -> usize;
+
+    /// Whether no position is in the cache.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 
     /// Rolls back to the first `len` positions.
     fn truncate(&mut self, len: usize);
@@ -53,9 +58,11 @@ pub(in crate::model) trait DflashPasses: Send {
 
 /// A DFlash, DSpark or DFlash-2 model.
 pub struct DflashModel {
-    config: DflashConfig,
+    /// Shape and constants.
+    pub config: DflashConfig,
     pool: Arc<Pool>,
-    passes: Box<dyn DflashPasses>,
+    /// Its passes, and the cache that they read.
+    pub passes: Box<dyn DflashPasses>,
     /// The scored tokens, if not all.
     vocabulary: Option<DraftVocabulary>,
     markov: Option<Markov>,
@@ -139,40 +146,6 @@ impl DflashModel {
             rows: QuantizedRows::new(),
             own_bytes: packer.bytes,
         })
-    }
-
-    /// Shape and constants.
-    pub fn config(&self) -> &DflashConfig {
-        &self.config
-    }
-
-    /// Precision and device, e.g. `Q4_1 on CPU`.
-    pub fn describe(&self) -> String {
-        self.passes.describe()
-    }
-
-    /// How many positions are in the cache.
-    pub fn len(&self) -> usize {
-        self.passes.len()
-    }
-
-    /// Whether no position is in the cache.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Rolls back to the first `len` positions.
-    pub fn truncate(&mut self, len: usize) {
-        self.passes.truncate(len);
-    }
-
-    /// Puts the target's tapped states `[positions, states · target's H]` into the cache, as those
-    /// of the next positions.
-    ///
-    /// # Errors
-    /// [`HeadError::Device`].
-    pub fn inject(&mut self, features: &[f32]) -> Result<(), HeadError> {
-        self.passes.inject(features)
     }
 
     /// Drafts the tokens after `root`, which follows what is in the cache. The rows of the block
@@ -273,12 +246,7 @@ impl DflashModel {
 
     /// Bytes of weights that are its own, and of its cache; on a GPU, of those there.
     pub fn bytes(&self) -> u64 {
-        self.passes.bytes() + if self.traffic().is_none() { self.own_bytes } else { 0 }
-    }
-
-    /// The traffic counters of the GPU; `None` on the CPU.
-    pub fn traffic(&self) -> Option<TrafficMeter> {
-        self.passes.traffic()
+        self.passes.bytes() + if self.passes.traffic().is_none() { self.own_bytes } else { 0 }
     }
 }
 
