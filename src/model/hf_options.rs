@@ -28,13 +28,11 @@ impl Family {
         };
         let part = part.or(fields.number("partial_rotary_factor")?);
         let part = part.map(|part| (head_dim as f64 * part) as usize);
+        let has_experts = self.has_experts() || self.may_have_experts(fields);
         let mut options = BlockOptions {
             window: self.window(fields)?,
             rotary_dim: fields.optional_size("rotary_dim")?.or(part).filter(|&dim| dim != head_dim),
-            experts: match self.has_experts() || self.may_have_experts(fields) {
-                true => Some(self.experts(fields)?),
-                false => None,
-            },
+            experts: has_experts.then(|| self.experts(fields)).transpose()?,
             ..BlockOptions::default()
         };
         match self {

@@ -42,10 +42,7 @@ impl Weights {
                 Some(Arc::new(packer.matrix(weights::HEAD, [vocab, h], None)?))
             },
             scored: None,
-            head_bias: match config.block.head_bias {
-                true => Some(weights::vector(source, weights::HEAD_BIAS, vocab)?),
-                false => None,
-            },
+            head_bias: packer.vector_if(config.block.head_bias, weights::HEAD_BIAS, vocab)?,
             per_layer: PerLayerEmbedding::load(config, &mut packer)?,
             rope: RopeTable::of(config, capacity),
         })

@@ -15,7 +15,7 @@ use super::step::PassRecorder;
 use crate::kernels::{Format, Matrix, Pool, TreeMask};
 use crate::model::head::rows_of;
 use crate::model::taps::Taps;
-use crate::model::weights::{self, EMBEDDING, HEAD, HEAD_BIAS, NORM};
+use crate::model::weights::{EMBEDDING, HEAD, HEAD_BIAS, NORM};
 use crate::model::{CpuTarget, LoadError, LoadRequest, Target, TargetError, Verified};
 use crate::speculate::Tree;
 
@@ -58,10 +58,7 @@ impl GpuModel {
         let shape = [config.vocab, config.hidden];
         let matrix = packer.matrix(name, shape, None)?;
         let norm = packer.norm(&config.block, NORM, config.hidden)?;
-        let bias = match config.block.head_bias {
-            true => Some(weights::vector(source, HEAD_BIAS, config.vocab)?),
-            false => None,
-        };
+        let bias = packer.vector_if(config.block.head_bias, HEAD_BIAS, config.vocab)?;
         let head = LmHead { matrix, norm: Some(&norm), bias: bias.as_deref() };
         Ok(Self::new(blocks, head, embedding, request)?)
     }

@@ -61,10 +61,7 @@ impl<M> Packer<'_, M> {
         let gate = name("mlp.shared_expert_gate.weight");
         let shared_gate =
             experts.shared_gate.then(|| self.matrix(&gate, [1, h], None)).transpose()?;
-        let beside = match experts.beside_mlp {
-            true => Some(Box::new(self.beside(config, layer, name)?)),
-            false => None,
-        };
+        let beside = experts.beside_mlp.then(|| self.beside(config, layer, name)).transpose()?;
         let selection = name("mlp.gate.e_score_correction_bias");
         Ok(Mixture {
             router,
@@ -74,7 +71,7 @@ impl<M> Packer<'_, M> {
             shared,
             latent,
             shared_gate,
-            beside,
+            beside: beside.map(Box::new),
         })
     }
 

@@ -263,7 +263,7 @@ impl<'a, M> Packer<'a, M> {
         Ok(NormWeights { weight, bias })
     }
 
-    fn vector_if(
+    pub(in crate::model) fn vector_if(
         &self,
         wanted: bool,
         name: &str,
