@@ -42,7 +42,7 @@ pub fn doctor(args: &DoctorArgs) -> CommandResult {
     }
     let loaded = backend::load(&settings, &machine, Purpose::Chat)?;
     out.write_all(chosen(&loaded).as_bytes())?;
-    if let Some(found) = loaded.shared.fit_costs() {
+    if let Some(found) = loaded.drafts.shared.fit_costs() {
         out.write_all(cost_model(&found).as_bytes())?;
     }
     Ok(out.write_all(traffic(loaded, &settings).as_bytes())?)
@@ -210,7 +210,7 @@ fn packed_from(from: PackedFrom) -> Option<&'static str> {
 
 /// The models and the choice.
 fn chosen(loaded: &LoadedModels) -> String {
-    let setup = &loaded.setup;
+    let setup = &loaded.drafts.setup;
     let ready = &Ready::from(setup);
     let mut report = DoctorReport(String::from("\nModels\n"));
     report.row("target", format!("{} ({})", ready.target, ready.target_detail));

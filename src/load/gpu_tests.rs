@@ -54,14 +54,14 @@ fn placements_are_measured_once_and_the_best_is_taken() {
     };
     let (loaded, measured) = start();
     assert!(measured);
-    let first = &loaded.setup.reasons[0];
+    let first = &loaded.drafts.setup.reasons[0];
     assert!(matches!(first, LoadReason::Plan(Reason::BlockTimes { .. })), "{first:?}");
     drop(loaded);
     for (card_ms, cpu_ms, on_gpu) in [(1e-4, 50.0, true), (50.0, 1e-4, false)] {
         keep_times(folder.path(), [[cpu_ms; 2]; 2], [[card_ms; 2]; 2]);
         let (loaded, measured) = start();
         assert!(!measured, "it is kept");
-        let Setup { reasons, device_bytes, notices, .. } = &loaded.setup;
+        let Setup { reasons, device_bytes, notices, .. } = &loaded.drafts.setup;
         assert_eq!(*device_bytes > 0, on_gpu, "{reasons:?}");
         assert_eq!(target_is_there(reasons), on_gpu, "{reasons:?}");
         // With the target on the card, drafts can be anywhere: their times do not differ that much.
@@ -109,7 +109,7 @@ fn heads_in_files_and_dflash_drafters_go_to_the_card() {
         let target = Some(golden(target));
         let device = DeviceChoice::Gpu(Some(0));
         let settings = Settings { target, draft, device, ..Settings::default() };
-        loaded_on(&settings, &card).setup
+        loaded_on(&settings, &card).drafts.setup
     };
     let named = |file| HeadChoice::Named(vec![golden(file)]);
     for (target, draft, strategy) in [
@@ -134,7 +134,7 @@ fn the_target_alone_may_have_the_gpu_in_two_ways() {
     let Some(card) = with_card() else { return };
     for name in ["offload", "partial-plain"] {
         let settings = Settings { strategy: Strategy::named(name), ..Settings::default() };
-        let setup = loaded_on(&settings, &card).setup;
+        let setup = loaded_on(&settings, &card).drafts.setup;
         let streams =
             |why: &LoadReason| matches!(why, LoadReason::Plan(Reason::TargetStreamed { .. }));
         let there = match name {
@@ -156,7 +156,7 @@ fn drafts_share_the_card_with_a_streamed_target() {
     let streamed = with([("gpu_layers", SettingValue::Text("stream".into()))]);
     for name in ["specexec", "dovetail"] {
         let settings = Settings { strategy: Strategy::named(name), ..streamed.clone() };
-        let setup = loaded_on(&settings, &card).setup;
+        let setup = loaded_on(&settings, &card).drafts.setup;
         let streams =
             |why: &LoadReason| matches!(why, LoadReason::Plan(Reason::TargetStreamed { .. }));
         assert!(setup.reasons.iter().any(streams), "{name}: {:?}", setup.reasons);
@@ -168,7 +168,7 @@ fn drafts_share_the_card_with_a_streamed_target() {
     let room = bundled_layers().streamed() + BUFFER_BYTES;
     let settings =
         Settings { strategy: Strategy::named("specexec"), vram: Some(room), ..streamed.clone() };
-    let setup = load_on(&settings, &card, of_any_size).setup;
+    let setup = load_on(&settings, &card, of_any_size).drafts.setup;
     let draft = row(&setup, "specexec").draft.clone().unwrap_or_default();
     assert!(!draft.contains(&card.adapters[0].name), "no room is left: {draft}");
 }
@@ -201,8 +201,8 @@ fn a_target_that_does_not_fit_is_streamed_where_that_pays() {
     let settings = Settings { vram, ..settings };
     for (card_ms, streams) in [(1e-4, true), (1e4, false)] {
         keep_times(folder.path(), [[50.0; 2]; 2], [[card_ms; 2]; 2]);
-        let LoadedModels { setup, shared, misplaced, .. } =
-            load_on(&settings, &machine, of_any_size);
+        let LoadedModels { drafts, misplaced, .. } = load_on(&settings, &machine, of_any_size);
+        let LoadedDrafts { setup, shared, .. } = drafts;
         let reasons = &setup.reasons;
         let is_there =
             |why: &LoadReason| matches!(why, LoadReason::Plan(Reason::TargetStreamed { .. }));
@@ -227,7 +227,7 @@ fn long_prompts_go_to_a_card_where_that_is_expected_to_pay() {
     for (card_ms, pays) in [(2.1, true), (1e3, false)] {
         keep_times(folder.path(), [[1.0, 0.1], [320.0, 0.1]], [[2.0, 0.1], [card_ms, 0.1]]);
         let loaded = start(&settings);
-        let Setup { reasons, device_bytes, notices, prompts_on, .. } = &loaded.setup;
+        let Setup { reasons, device_bytes, notices, prompts_on, .. } = &loaded.drafts.setup;
         assert_eq!(prompts_on.is_some(), pays, "{reasons:?}");
         assert_eq!(*device_bytes > 0, pays, "{reasons:?}");
         let reads = |why: &LoadReason| matches!(why, LoadReason::PromptsOnGpu { .. });
@@ -238,8 +238,8 @@ fn long_prompts_go_to_a_card_where_that_is_expected_to_pay() {
     }
     for (prefill, there) in [(PrefillDevice::Cpu, false), (PrefillDevice::Gpu, true)] {
         let loaded = start(&Settings { prefill, ..settings.clone() });
-        assert_eq!(loaded.setup.prompts_on.is_some(), there, "{prefill:?}");
-        assert!(loaded.setup.notices.is_empty(), "{:?}", loaded.setup.notices);
+        assert_eq!(loaded.drafts.setup.prompts_on.is_some(), there, "{prefill:?}");
+        assert!(loaded.drafts.setup.notices.is_empty(), "{:?}", loaded.drafts.setup.notices);
     }
 }
 
@@ -254,8 +254,8 @@ fn prompts_that_cannot_go_to_a_gpu_stay_and_the_reason_is_said() {
     let asked = Settings { prefill: PrefillDevice::Gpu, ..Settings::default() };
     let why = |settings: &Settings, machine: &Machine| {
         let loaded = load_on(settings, machine, own_device);
-        assert!(loaded.setup.prompts_on.is_none());
-        match &loaded.setup.notices[..] {
+        assert!(loaded.drafts.setup.prompts_on.is_none());
+        match &loaded.drafts.setup.notices[..] {
             [Notice::PromptsOnCpu(why)] => why.clone(),
             others => panic!("{others:?}"),
         }
@@ -308,8 +308,8 @@ fn other_drafts_go_where_a_start_would_have_them() {
     let keep = |(cpu, card): ([f64; 2], [f64; 2])| keep_times(folder.path(), [cpu; 2], [card; 2]);
     keep(slow_card);
     let loaded = start(&lookup);
-    let target = &loaded.shared;
-    assert_eq!((loaded.setup.device_bytes, target.gpu_layers), (0, 0));
+    let target = &loaded.drafts.shared;
+    assert_eq!((loaded.drafts.setup.device_bytes, target.gpu_layers), (0, 0));
     let drafts = |settings: &Settings| {
         load_drafts(settings, &machine, Purpose::Text, target, &|stage, _| {
             assert_ne!(stage, "measuring the CPU and the GPU", "the target is at work");
@@ -327,14 +327,14 @@ fn other_drafts_go_where_a_start_would_have_them() {
         };
         assert_eq!(reasons.iter().any(placed), there, "{reasons:?}");
         // A start with the same draft gives the same result.
-        let first = start(&settings).setup;
+        let first = start(&settings).drafts.setup;
         assert_eq!((first.device_bytes > 0, first.strategy), (there, setup.strategy));
     }
     keep(fast_card);
     let error = drafts(&settings).err();
     assert!(matches!(error, Some(StartError::Moves { before: 0, .. })), "{error:?}");
     let moved = start(&settings);
-    assert!(moved.setup.device_bytes > 0 && moved.shared.gpu_layers > 0);
+    assert!(moved.drafts.setup.device_bytes > 0 && moved.drafts.shared.gpu_layers > 0);
 
     // If the user has said where things run, they are not asked to move them.
     let held = Settings { device: DeviceChoice::Gpu(Some(0)), ..settings.clone() };
@@ -363,7 +363,8 @@ fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
     let mut cut = 0;
     for mib in (2..60).step_by(2) {
         let settings = Settings { vram: Some(mib << 20), ..settings.clone() };
-        let LoadedModels { setup, shared, .. } = load_on(&settings, &card, half_of_what_it_said);
+        let loaded = load_on(&settings, &card, half_of_what_it_said);
+        let LoadedDrafts { setup, shared, .. } = loaded.drafts;
         let layers = shared.gpu_layers;
         let place = &shared.reasons[..];
         assert!(setup.device_bytes <= mib << 20);
@@ -429,7 +430,8 @@ fn blocks_of_the_target_leave_room_for_a_small_model() {
     ] {
         let (gpu_layers, vram) = (GpuLayers::Held(Setting::Fixed(asked)), Some(room));
         let settings = Settings { gpu_layers, vram, ..settings.clone() };
-        let LoadedModels { setup, shared, .. } = load_on(&settings, &card, own_device);
+        let loaded = load_on(&settings, &card, own_device);
+        let LoadedDrafts { setup, shared, .. } = loaded.drafts;
         let Setup { reasons, notices, .. } = &setup;
         assert_eq!(shared.gpu_layers, there, "{notices:?} {reasons:?}");
         let drafts = |why: &LoadReason| match why {
@@ -465,7 +467,7 @@ fn only_the_blocks_that_video_memory_has_room_for_are_uploaded() {
     for blocks in [2, 4] {
         let Some((machine, settings)) = card_for(blocks) else { return };
         let room = settings.vram.unwrap_or_default();
-        let setup = load_on(&settings, &machine, own_device).setup;
+        let setup = load_on(&settings, &machine, own_device).drafts.setup;
         assert!((1..=room).contains(&setup.device_bytes), "{} of {room}", setup.device_bytes);
         assert_eq!(setup.initial().map(|row| row.depths), Some(Depths::Elastic(blocks)));
         assert!(setup.budget.blocks <= blocks);
@@ -483,7 +485,7 @@ fn more_blocks_than_video_memory_has_room_for_are_refused_with_the_reason() {
     let Some((machine, settings)) = card_for(2) else { return };
     let mut settings = Settings { strategy, ..settings };
     settings.controls.blocks = Setting::Fixed(4);
-    let setup = load_on(&settings, &machine, own_device).setup;
+    let setup = load_on(&settings, &machine, own_device).drafts.setup;
     assert_eq!(setup.budget.blocks, 2);
     let [Notice::Blocks { requested: 4, used: 2, why: BlocksLimit::Room(why) }] =
         &setup.notices[..]
@@ -507,8 +509,8 @@ fn a_draft_on_another_device_reads_prompts_while_the_target_does() {
         ]);
         let loaded = loaded_on(&settings, &card);
         let reads = LoadReason::Plan(Reason::ReadsPrompt { beside });
-        assert!(loaded.setup.reasons.contains(&reads), "{device}, {layers}");
-        let mut drafters = loaded.drafters.iter();
+        assert!(loaded.drafts.setup.reasons.contains(&reads), "{device}, {layers}");
+        let mut drafters = loaded.drafts.drafters.iter();
         let small = drafters.find(|it| it.source() == Some(DrafterId::SmallModel));
         assert_eq!(small.map(|it| it.reads_beside()), Some(beside), "{device}, {layers}");
     }

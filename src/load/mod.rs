@@ -67,8 +67,8 @@ pub type Loading<'a> = &'a dyn Fn(&str, Option<f32>);
 pub struct LoadedModels {
     /// The target, with nothing committed.
     pub target: Box<dyn Target>,
-    /// The available drafters, which have observed nothing.
-    pub drafters: Vec<Box<dyn Drafter>>,
+    /// Its drafters, and what was planned for them.
+    pub drafts: LoadedDrafts,
     /// Text to tokens and back.
     pub tokenizer: Tokenizer,
     /// Conversation to text.
@@ -77,10 +77,6 @@ pub struct LoadedModels {
     pub eos: Vec<u32>,
     /// Texts that end an answer: the user's and the template's own.
     pub stop: Vec<String>,
-    /// The strategies that can run here.
-    pub strategies: Strategies,
-    /// What was chosen, and why.
-    pub setup: Setup,
     /// The target's tensor formats with their bytes in its files, the largest first.
     pub formats: Vec<(Format, u64)>,
     /// Whether those of them are repacked that would be expanded in every product.
@@ -94,14 +90,12 @@ pub struct LoadedModels {
     pub misplaced: Option<Notice>,
     /// T_D by M and k of the drafters that were measured during loading.
     pub levels: Vec<(DrafterId, LevelCost)>,
-    /// What other drafters for this target need to be loaded.
-    pub shared: SharedTarget,
     /// Where KV caches of its conversations are saved; `None` if they cannot or should not be
     /// saved.
     pub snapshots: Option<SnapshotStore>,
 }
 
-/// Other drafters for the current target, and what changes with them.
+/// Drafters for a target, and what changes with them.
 pub struct LoadedDrafts {
     /// The available drafters, which have observed nothing.
     pub drafters: Vec<Box<dyn Drafter>>,
@@ -109,7 +103,7 @@ pub struct LoadedDrafts {
     pub strategies: Strategies,
     /// What was chosen, and why.
     pub setup: Setup,
-    /// The target as it was passed in, with its current name.
+    /// What other drafters for this target need to be loaded.
     pub shared: SharedTarget,
 }
 
@@ -242,9 +236,8 @@ fn load_files(
     let no_numbers = || StartError::NoNumbers { name: files.target.name.clone() };
     let (measured, levels) = measured.ok_or_else(no_numbers)?;
     shared.measured = measured;
-    let drafts = planned(&ctx, mode.purpose, shared, drafters, available, levels.clone());
-    let LoadedDrafts { drafters, strategies, mut setup, shared } = drafts;
-    setup.notices = notices(&ctx, setup.notices, &target.notices);
+    let mut drafts = planned(&ctx, mode.purpose, shared, drafters, available, levels.clone());
+    drafts.setup.notices = notices(&ctx, drafts.setup.notices, &target.notices);
 
     let packed_from = target.packed_from;
     let snapshots = snapshot_store(&ctx, &target);
@@ -256,20 +249,17 @@ fn load_files(
     let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
     Ok(LoadedModels {
         target: target_in_use,
-        drafters,
+        drafts,
         tokenizer,
         template,
         eos,
         stop,
-        strategies,
-        setup,
         formats,
         repacked,
         packed_from,
         kv_bytes,
         misplaced,
         levels,
-        shared,
         snapshots,
     })
 }

@@ -44,7 +44,7 @@ pub(super) fn with<const N: usize>(pairs: [(&str, SettingValue); N]) -> Settings
 fn refused(settings: &Settings) -> StartError {
     match load(settings, &machine(), Purpose::Text, &|_, _| {}) {
         Err(error) => error,
-        Ok(loaded) => panic!("loaded {}", loaded.setup.target),
+        Ok(loaded) => panic!("loaded {}", loaded.drafts.setup.target),
     }
 }
 
@@ -72,7 +72,7 @@ fn the_bundled_pair_is_shown_with_a_tree_in_a_chat() {
     });
     let stages = stages.into_inner();
     let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
-    let setup = &loaded.setup;
+    let setup = &loaded.drafts.setup;
     let shape = setup.budget.shape;
     assert!(shape.gamma >= 8 && shape.depth >= 3 && shape.width >= 3, "{setup:?}");
     assert_eq!(setup.context, loaded.target.capacity());
@@ -103,7 +103,7 @@ fn what_was_to_run_on_a_gpu_that_is_not_there_runs_on_the_cpu_and_says_so() {
         (layers(Setting::Auto), of_target(none())),
         (layers(Setting::Fixed(3)), of_target(none())),
     ] {
-        let setup = loaded(&settings).setup;
+        let setup = loaded(&settings).drafts.setup;
         assert_eq!((setup.notices, setup.device_bytes), (vec![notice], 0));
     }
 }
@@ -125,7 +125,7 @@ fn strategies_that_need_a_gpu_are_refused_with_the_reason_where_there_is_none() 
     for (name, missing) in
         [("partial-plain", Missing::GpuLayers(None)), ("offload", Missing::Streaming(None))]
     {
-        assert_eq!(row(&loaded.setup, name).missing, Some(missing));
+        assert_eq!(row(&loaded.drafts.setup, name).missing, Some(missing));
     }
 }
 
@@ -134,14 +134,14 @@ fn held_values_are_what_the_first_round_gets() {
     let mut settings = Settings { draft: HeadChoice::Lookup, ..Settings::default() };
     settings.controls.gamma = Setting::Fixed(5);
     let lookup = loaded(&settings);
-    let budget = lookup.setup.budget;
+    let budget = lookup.drafts.setup.budget;
     assert_eq!((budget.shape.gamma, budget.blocks), (5, 0));
-    assert_eq!(lookup.setup.reasons[0], LoadReason::Lookup(WhyLookup::Chosen));
+    assert_eq!(lookup.drafts.setup.reasons[0], LoadReason::Lookup(WhyLookup::Chosen));
     settings.draft = HeadChoice::Own;
     settings.strategy = Strategy::named("dovetail");
     settings.controls.blocks = Setting::Fixed(3);
     let head = loaded(&settings);
-    let budget = head.setup.budget;
+    let budget = head.drafts.setup.budget;
     assert_eq!((budget.shape.gamma, budget.blocks), (5, 3));
 }
 
@@ -165,7 +165,7 @@ fn a_small_model_of_its_own_serves_the_strategies_that_need_one() {
     let settings =
         Settings { strategy: Strategy::named("sps"), context: Some(300), ..Settings::default() };
     let loaded = loaded(&settings);
-    let setup = &loaded.setup;
+    let setup = &loaded.drafts.setup;
     let shape = Shape { gamma: 6, width: 1, depth: 4 };
     assert_eq!((setup.budget.shape, setup.budget.blocks), (shape, 0));
     let draft = setup.initial().and_then(|row| row.draft.clone()).unwrap_or_default();
@@ -188,7 +188,7 @@ fn more_than_the_models_can_is_cut_to_it_and_said() {
     let mut settings = Settings { context: Some(1 << 20), strategy, ..Settings::default() };
     settings.controls.blocks = Setting::Fixed(9);
     let loaded = loaded(&settings);
-    let setup = &loaded.setup;
+    let setup = &loaded.drafts.setup;
     assert_eq!(setup.context, loaded.target.capacity());
     assert!(setup.context < 1 << 20);
     let used = setup.budget.blocks;
@@ -207,7 +207,7 @@ fn more_than_the_models_can_is_cut_to_it_and_said() {
 fn a_named_small_model_drafts_and_the_bundled_target_stays_greedy() {
     let settings = Settings { draft_model: Some("bundled".into()), ..Settings::default() };
     let loaded = loaded(&settings);
-    let setup = &loaded.setup;
+    let setup = &loaded.drafts.setup;
     assert_eq!(setup.strategy.name, "auto");
     let draft = setup.initial().and_then(|row| row.draft.as_deref());
     assert!(draft.is_some_and(|draft| draft.contains("small model")));
@@ -231,7 +231,7 @@ fn a_card_that_is_lost_at_once_leaves_the_whole_head_to_the_cpu() {
     let machine = Machine { adapters: vec![card], ..machine() };
     let device = DeviceChoice::Gpu(Some(0));
     let settings = Settings { context: Some(2048), device, ..Settings::default() };
-    let setup = load_on(&settings, &machine, |_, _| Err("out of memory".into())).setup;
+    let setup = load_on(&settings, &machine, |_, _| Err("out of memory".into())).drafts.setup;
     let depths = setup.initial().map(|row| row.depths);
     assert_eq!((depths, setup.device_bytes), (Some(Depths::Elastic(4)), 0));
     assert!(setup.strategies.iter().all(|row| row.limit.is_none()));
@@ -255,14 +255,14 @@ fn models_that_do_not_fit_beside_those_in_use_are_refused_with_both_sizes() {
 fn other_drafts_share_the_targets_threads_matrices_and_times() {
     let loaded = loaded(&Settings::default());
     let settings = Settings { draft_model: Some("bundled".to_owned()), ..Settings::default() };
-    let target = &loaded.shared;
+    let target = &loaded.drafts.shared;
     let drafts = load_drafts(&settings, &machine(), Purpose::Text, target, &|_, _| {});
     let drafts = drafts.unwrap_or_else(|error| panic!("{error}"));
     assert!(Arc::ptr_eq(&drafts.shared.pool, &target.pool));
     assert_eq!(drafts.setup.strategy.name, "auto");
     assert!(!target.measured.verify.is_empty() && target.measured.level.is_none());
-    assert_eq!(drafts.setup.target, loaded.setup.target);
-    assert_eq!(drafts.setup.context, loaded.setup.context);
+    assert_eq!(drafts.setup.target, loaded.drafts.setup.target);
+    assert_eq!(drafts.setup.context, loaded.drafts.setup.context);
     // If there is no memory for them, they are refused like a target.
     let mut full = machine();
     full.memory.free = 1000;
@@ -283,7 +283,7 @@ fn the_head_in_a_targets_file_drafts_unless_another_is_named() {
         ("mtp/mimo2.gguf", 2, 35_840),
     ] {
         let loaded = loaded(&of(file));
-        let setup = &loaded.setup;
+        let setup = &loaded.drafts.setup;
         let drafted = row(setup, "dovetail");
         let draft = drafted.draft.as_deref().unwrap_or_default();
         assert_eq!(draft, "MTP head, 1 block, 4 bits on CPU", "{file}");
@@ -296,13 +296,13 @@ fn the_head_in_a_targets_file_drafts_unless_another_is_named() {
         assert!(!setup.notices.iter().any(ignored), "{:?}", setup.notices);
     }
     let file = "arch/qwen35.gguf";
-    let setup = loaded(&Settings { draft: HeadChoice::None, ..of(file) }).setup;
+    let setup = loaded(&Settings { draft: HeadChoice::None, ..of(file) }).drafts.setup;
     assert!(row(&setup, "dovetail").missing.is_some());
     let head = HeadChoice::Named(vec![golden("eagle3/head_eagle3")]);
     let error = refused(&Settings { draft: head, ..of(file) });
     assert!(matches!(error, StartError::Library(LibraryError::Misfit { .. })), "{error}");
     let on_gpu = Settings { device: DeviceChoice::Gpu(None), ..of("arch/glm4moe.gguf") };
-    let setup = loaded(&on_gpu).setup;
+    let setup = loaded(&on_gpu).drafts.setup;
     let why = Obstacle::OnlyCpu { drafter: "MTP", with: "a mixture of experts" };
     let why = LoadReason::Plan(Reason::DraftOnCpu(why));
     assert!(setup.notices.contains(&Notice::Reason(why)), "{:?}", setup.notices);
@@ -318,7 +318,7 @@ fn a_model_runs_without_the_head_in_its_file_if_that_is_damaged() {
     let path = folder.path().join("model.gguf");
     std::fs::write(&path, bytes).unwrap();
     let target = Some(path.display().to_string());
-    let setup = loaded(&Settings { target, ..Settings::default() }).setup;
+    let setup = loaded(&Settings { target, ..Settings::default() }).drafts.setup;
     assert!(row(&setup, "dovetail").missing.is_some());
     let ignored = setup.notices.iter().find_map(|notice| match notice {
         Notice::HeadIgnored { why: HeadMismatch::Shape(why), .. } => Some(why),

@@ -111,8 +111,8 @@ impl Backend {
 
 impl From<LoadedModels> for Backend {
     fn from(loaded: LoadedModels) -> Self {
-        let LoadedModels { target, drafters, tokenizer, template, strategies, .. } = loaded;
-        let LoadedModels { eos, stop, setup, shared, snapshots, .. } = loaded;
+        let LoadedModels { target, drafts, tokenizer, template, eos, stop, snapshots, .. } = loaded;
+        let LoadedDrafts { drafters, strategies, setup, shared } = drafts;
         let encoder = tokenizer.clone();
         let context = setup.context;
         let splits_prompts = setup.prompts_on.is_some();

@@ -45,10 +45,13 @@ fn a_chat_says_what_candles_own_model_says() {
         let target = folder.to_str().unwrap().to_owned();
         let settings = Settings { target: Some(target), ..Settings::default() };
         let models = loaded(&settings).unwrap();
-        assert_eq!(models.setup.engine, ModelEngine::Candle);
-        let available = models.setup.strategies.iter().filter(|row| row.missing.is_none());
+        assert_eq!(models.drafts.setup.engine, ModelEngine::Candle);
+        let available = models.drafts.setup.strategies.iter().filter(|row| row.missing.is_none());
         let available: Vec<&str> = available.map(|row| row.strategy.name).collect();
-        assert_eq!((available.as_slice(), models.setup.strategy.name), (&["plain"][..], "plain"));
+        assert_eq!(
+            (available.as_slice(), models.drafts.setup.strategy.name),
+            (&["plain"][..], "plain")
+        );
         let mut backend = Backend::from(models);
         let mut messages = Vec::new();
         let mut spoken = Vec::new();

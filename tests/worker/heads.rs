@@ -33,7 +33,7 @@ fn settings(draft: HeadChoice) -> (Settings, TempDir) {
 const ALL: [&str; 3] = ["draft_dgf_m1", "draft_dgf_m4", "draft_dgf_m2"];
 
 fn setup(settings: &Settings) -> Setup {
-    loaded(settings).unwrap_or_else(|error| panic!("{error}")).setup
+    loaded(settings).unwrap_or_else(|error| panic!("{error}")).drafts.setup
 }
 
 /// The heads that were compared, which of them is used, and whether on the GPU.
