@@ -76,7 +76,7 @@ mod format;
 mod isa;
 mod kv_format;
 mod lanes;
-
+mod logits;
 mod math;
 mod matrix;
 mod pages;
@@ -102,10 +102,11 @@ pub use attention::{AttentionOptions, attention};
 pub use bf16_product::{Strided, bf16_product, multiplies_bf16};
 pub use block::BlockCodes;
 pub use cache::KvCache;
-pub use cross_entropy::{RowLoss, log_sum_exp, softmax, softmax_less};
+pub use cross_entropy::{RowLoss, softmax, softmax_less};
 pub use format::{Format, Storage};
 pub use isa::Isa;
 pub use kv_format::{KvFormat, KvShape};
+pub use logits::{GOLDEN, Peaks, log_sum_exp, maxima, mix, peaks, sum_exp, token_bits};
 
 pub(crate) use matrix::checked_row;
 pub use matrix::{Matrix, PackError, expand_row};

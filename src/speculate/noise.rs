@@ -2,17 +2,8 @@
 //! does not depend on what was drawn before, so one seed gives one text however the tokens were
 //! drafted (and a drafter may look at the target's noise in advance).
 
-use super::rows::ln;
-
-const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// Finaliser of SplitMix64 (Steele, Lea and Flood 2014; Stafford's variant 13): a bijection in
-/// which every input bit reaches every output bit.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
+use super::rows::{self, SEARCHED};
+use crate::kernels::{GOLDEN, mix, peaks, token_bits};
 
 /// The noise of all tokens at one position: a separate SplitMix64 stream, indexed by token.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +20,7 @@ impl Noise {
 
     /// 64 random bits for `token`.
     pub fn bits(self, token: u32) -> u64 {
-        mix(self.key.wrapping_add((u64::from(token) + 1).wrapping_mul(GOLDEN)))
+        token_bits(self.key, token)
     }
 
     /// Standard Gumbel noise for `token`: adding it to log-probabilities and taking the largest sum
@@ -39,15 +30,85 @@ impl Noise {
     }
 }
 
+/// The tokens with the largest weight + scale · Gumbel noise. Few tokens come close to the best, so
+/// the noise of the others need not be computed.
+pub(super) struct Race {
+    noise: Noise,
+    scale: f64,
+    count: usize,
+    /// (token, score), largest first, ties by lower id.
+    best: Vec<(u32, f64)>,
+    /// The last score of those, once there are `count`.
+    least: f64,
+}
+
+impl Race {
+    /// A race for the `count` largest scores, at least one.
+    pub(super) fn new(noise: Noise, scale: f64, count: usize) -> Self {
+        let best = Vec::with_capacity(count + 1);
+        Self { noise, scale, count, best, least: f64::NEG_INFINITY }
+    }
+
+    /// Whether a token of this weight and these bits may be among the best; one of weight NaN or
+    /// minus infinity never is.
+    fn admits(&self, weight: f64, bits: u64) -> bool {
+        weight + self.scale * gumbel_bound(bits) > self.least
+    }
+
+    /// Enters a token.
+    pub(super) fn enter(&mut self, token: u32, weight: f64) {
+        let bits = self.noise.bits(token);
+        if self.admits(weight, bits) {
+            let score = weight + self.scale * gumbel(bits);
+            let order = |a: &(u32, f64)| a.1 > score || (a.1 == score && a.0 < token);
+            self.best.insert(self.best.partition_point(order), (token, score));
+            self.best.truncate(self.count);
+            if let Some(&(_, least)) = self.best.get(self.count - 1) {
+                self.least = least;
+            }
+        }
+    }
+
+    /// Enters every token of a row, whose logit i is that of `token(i)`; `weight` rises with a
+    /// logit.
+    pub(super) fn enter_row(
+        &mut self,
+        row: &[f32],
+        token: impl Fn(u32) -> u32,
+        weight: impl Fn(f32) -> f64,
+    ) {
+        let mut tokens = [0; SEARCHED];
+        for (first, logits) in (0..).step_by(SEARCHED).zip(row.chunks(SEARCHED)) {
+            let tokens = &mut tokens[..logits.len()];
+            for (i, to) in (first..).zip(&mut *tokens) {
+                *to = token(i);
+            }
+            let peaks = peaks(logits, tokens, self.noise.key);
+            let every = peaks.bits.len();
+            for (i, (logit, bits)) in peaks.logits.into_iter().zip(peaks.bits).enumerate() {
+                if self.admits(weight(logit), bits) {
+                    let group = tokens.iter().zip(logits).skip(i).step_by(every);
+                    group.for_each(|(&token, &x)| self.enter(token, weight(x)));
+                }
+            }
+        }
+    }
+
+    /// The best, as (token, score), largest score first.
+    pub(super) fn best(self) -> Vec<(u32, f64)> {
+        self.best
+    }
+}
+
 /// −ln(−ln u) with u the middle of one of 2^53 equal parts of (0, 1).
-pub(super) fn gumbel(bits: u64) -> f64 {
+fn gumbel(bits: u64) -> f64 {
     let u = ((bits >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64);
-    -ln(-ln(u))
+    -rows::ln(-rows::ln(u))
 }
 
 /// A cheap upper bound of [`gumbel`]: −ln u ≥ 1 − u, and 1 − u is at least the power of two given
 /// by its leading zeros.
-pub(super) fn gumbel_bound(bits: u64) -> f64 {
+fn gumbel_bound(bits: u64) -> f64 {
     f64::from((!bits).leading_zeros() + 1) * std::f64::consts::LN_2
 }
 

@@ -4,20 +4,18 @@
 
 use std::f64::consts::{LN_2, SQRT_2};
 
-/// In blocks of how many elements the largest is compared with the k-th best so far.
-const SEARCHED: usize = 256;
-/// How many exponentials are added up in f32.
-const BLOCK: usize = 64;
-const LANES: usize = 8;
+use crate::kernels::{maxima, sum_exp};
+
+/// Of how many elements the largest is known before they are searched.
+pub(super) const SEARCHED: usize = 256;
 
 /// The index of the largest value: the lowest one on ties, 0 if all values are NaN.
 pub fn argmax(row: &[f32]) -> u32 {
-    let best = max(row);
-    // Block by block, because a search that may end at any element cannot be vectorised.
-    let holds = |values: &[f32]| values.iter().fold(false, |found, &x| found | (x == best));
-    let block = row.chunks(SEARCHED).position(holds).unwrap_or(0);
-    let from = block * SEARCHED;
-    (from + row[from..].iter().position(|&x| x == best).unwrap_or(0)) as u32
+    let maxima = maxima(row, SEARCHED);
+    let best = greatest(&maxima);
+    let from = maxima.iter().position(|&x| x == best).unwrap_or(0) * SEARCHED;
+    let at = row.iter().skip(from).position(|&x| x == best);
+    at.map_or(0, |at| from + at) as u32
 }
 
 /// The `k` largest values as (index, value), best first, ties by lower index. Values that are NaN
@@ -27,7 +25,7 @@ pub fn top_k(row: &[f32], k: usize) -> Vec<(u32, f32)> {
     if k == 0 {
         return best;
     }
-    let maxima: Vec<f32> = row.chunks(SEARCHED).map(max).collect();
+    let maxima = maxima(row, SEARCHED);
     // At least `k` values are not smaller than this, one in each block whose maximum reaches it, so
     // the other blocks contain no result.
     let least = kth_largest(&maxima, k);
@@ -89,7 +87,7 @@ fn log_sum_exp(row: &[f32]) -> LogSumExp {
     if top == f32::NEG_INFINITY {
         return LogSumExp { top, log_sum: 0.0 };
     }
-    LogSumExp { top, log_sum: ln(sum_exp(row, top)) as f32 }
+    LogSumExp { top, log_sum: ln(sum_exp(row, top, 1.0)) as f32 }
 }
 
 /// Replaces plus infinity by the largest number, so that differences are numbers; NaN stays NaN
@@ -108,42 +106,11 @@ fn log_prob(x: f32, total: LogSumExp) -> f32 {
 
 /// The largest value, ignoring NaN; minus infinity if there is none.
 pub(super) fn max(row: &[f32]) -> f32 {
-    /// Enough that no comparison waits for the previous one.
-    const WIDE: usize = 32;
-    // NaN fails the comparison.
-    let greater = |best: f32, x: f32| if x > best { x } else { best };
-    let mut lanes = [f32::NEG_INFINITY; WIDE];
-    let (chunks, rest) = row.as_chunks::<WIDE>();
-    for chunk in chunks {
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane = greater(*lane, x);
-        }
-    }
-    for half in [WIDE / 2, WIDE / 4, WIDE / 8] {
-        let (low, high) = lanes.split_at_mut(half);
-        for (low, &high) in low.iter_mut().zip(&*high) {
-            *low = greater(*low, high);
-        }
-    }
-    lanes[..WIDE / 8].iter().chain(rest).fold(f32::NEG_INFINITY, |best, &x| greater(best, x))
+    greatest(&maxima(row, SEARCHED))
 }
 
-/// Sum of `exp(x - top)`; `top` is the row's maximum.
-pub(super) fn sum_exp(row: &[f32], top: f32) -> f64 {
-    let mut total = 0.0;
-    // Short f32 runs keep the loop vectorised; the f64 sum over them keeps the precision.
-    for block in row.chunks(BLOCK) {
-        let mut lanes = [0.0f32; LANES];
-        let (chunks, rest) = block.as_chunks::<LANES>();
-        for chunk in chunks {
-            for (lane, &x) in lanes.iter_mut().zip(chunk) {
-                *lane += exp(clamp(x) - top);
-            }
-        }
-        let rest: f32 = rest.iter().map(|&x| exp(clamp(x) - top)).sum();
-        total += f64::from(rest) + lanes.iter().map(|&x| f64::from(x)).sum::<f64>();
-    }
-    total
+fn greatest(maxima: &[f32]) -> f32 {
+    maxima.iter().copied().fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// `e^x` for x ≤ 0 within 2 units in the last place; 0 for results that would be subnormal, for

@@ -12,8 +12,9 @@
 
 use super::history::TokenUses;
 use super::logprobs::{Filter, Logprobs};
-use super::noise::{Noise, gumbel, gumbel_bound};
+use super::noise::{Noise, Race};
 use super::rows;
+use crate::kernels::sum_exp;
 use serde::{Deserialize, Serialize};
 
 /// Temperatures up to this one are greedy, as in EAGLE's code.
@@ -187,13 +188,17 @@ impl Sampler {
         let row = self.penalise(logits, history);
         let top = rows::clamp(rows::max(row));
         let scaled = |x: f32| f64::from((rows::clamp(x) - top) / settings.temperature);
-        if !settings.filters() {
-            return race((0..).zip(row.iter().map(|&x| scaled(x))), rows::argmax(row), noise);
+        let mut race = Race::new(noise, 1.0, 1);
+        if settings.filters() {
+            let kept = head(row, &settings);
+            self.kept = Kept::new(&kept, settings);
+            for (token, x) in kept {
+                race.enter(token, scaled(x));
+            }
+        } else {
+            race.enter_row(row, |token| token, scaled);
         }
-        let kept = head(row, &settings);
-        self.kept = Kept::new(&kept, settings);
-        let best = kept.first().map_or(0, |&(token, _)| token);
-        race(kept.into_iter().map(|(token, x)| (token, scaled(x))), best, noise)
+        race.best().first().map_or(0, |&(token, _)| token)
     }
 
     /// The distribution that [`Self::draw`] draws from: (token, probability), likeliest first,
@@ -228,23 +233,6 @@ impl Sampler {
     }
 }
 
-/// Gumbel-max over (token, log-weight ≤ 0). `best` is the token of log-weight 0. It probably wins,
-/// and once its score is known, the noise of hardly any other token has to be computed.
-fn race(weights: impl Iterator<Item = (u32, f64)>, best: u32, noise: Noise) -> u32 {
-    let mut leader = (best, noise.gumbel(best));
-    for (token, weight) in weights {
-        let bits = noise.bits(token);
-        // This also skips NaN and minus infinity.
-        if weight + gumbel_bound(bits) > leader.1 {
-            let score = weight + gumbel(bits);
-            if score > leader.1 {
-                leader = (token, score);
-            }
-        }
-    }
-    leader.0
-}
-
 /// The tokens that top-p, top-k and min-p leave, as (token, logit), likeliest first; at least one
 /// if any logit is a number.
 pub(super) fn head(row: &[f32], settings: &SamplerSettings) -> Vec<(u32, f32)> {
@@ -253,8 +241,7 @@ pub(super) fn head(row: &[f32], settings: &SamplerSettings) -> Vec<(u32, f32)> {
     let scaled = |x: f32| (rows::clamp(x) - top) / settings.temperature;
     let nucleus = settings.top_p < 1.0;
     let mass = if nucleus {
-        f64::from(settings.top_p)
-            * row.iter().map(|&x| f64::from(rows::exp(scaled(x)))).sum::<f64>()
+        f64::from(settings.top_p) * sum_exp(row, top, settings.temperature)
     } else {
         f64::INFINITY
     };
