@@ -1,11 +1,13 @@
 //! From settings to a running worker: models, or a recorded script in their place.
 
 use std::path::Path;
+use std::sync::mpsc;
 
 use anyhow::anyhow;
 use indicatif::ProgressBar;
 
 use super::exit::{Code, CommandResult, Failure};
+use super::interrupt;
 use super::shared_args::SharedArgs;
 use crate::chat::{Message, Role};
 use crate::decode::snapshot_folder;
@@ -16,7 +18,7 @@ use crate::printable::printable_line;
 use crate::record::{Recording, Script, recorded};
 use crate::settings::{Override, Settings};
 use crate::worker::{
-    self, Command, Controls, Job, Ready, SettingsLoader, SharedControls, Sink, Worker,
+    self, Command, Controls, Event, Job, Ready, SettingsLoader, SharedControls, Sink, Worker,
 };
 
 /// Reads the settings with the flags laid over them, and refuses what contradicts itself.
@@ -45,17 +47,6 @@ pub fn job(settings: &Settings, prompt: &str, generation: u64, max_tokens: usize
     let system = settings.system.iter().map(|text| Message::new(Role::System, text));
     let messages = system.chain([Message::new(Role::User, prompt)]).collect();
     Job { generation, messages, max_tokens, thinking: settings.thinking, ..Job::default() }
-}
-
-/// Asks a worker whose models are loaded.
-///
-/// # Errors
-/// It has ended.
-pub fn ask(worker: &Worker, job: Job) -> Result<(), Failure> {
-    if worker.send(Command::Generate(job)) {
-        return Ok(());
-    }
-    Err(anyhow!("the model stopped before the answer; the log file may say why").into())
 }
 
 /// Fails if nothing can be drafted for the target.
@@ -127,4 +118,59 @@ pub fn start(
     let settings = Settings { learned: cache_folder("learned"), snapshots, ..settings };
     let worker = worker::spawn(controls, sink, SettingsLoader::new(settings, purpose));
     Ok(worker?)
+}
+
+/// A worker whose events are read one by one, until Ctrl-C.
+pub struct WatchedWorker {
+    worker: Worker,
+    /// `None` for Ctrl-C.
+    events: mpsc::Receiver<Option<Event>>,
+}
+
+impl WatchedWorker {
+    /// Starts it as [`start`] does, with the controls of the settings.
+    pub fn start(
+        shared: &SharedArgs,
+        settings: &Settings,
+        purpose: Purpose,
+        record: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        let (sender, events) = mpsc::channel();
+        let interrupts = sender.clone();
+        interrupt::watch(move || interrupts.send(None).is_ok());
+        let sink = Box::new(move |event| sender.send(Some(event)).is_ok());
+        let worker = start(shared, settings.clone(), purpose, controls(settings), sink, record)?;
+        Ok(Self { worker, events })
+    }
+
+    pub fn controls(&self) -> &SharedControls {
+        self.worker.controls()
+    }
+
+    /// Waits for the next event. With [`Event::Ready`], the controls have the sampler of the model.
+    ///
+    /// # Errors
+    /// The user interrupted the command, or the worker ended.
+    pub fn next(&self) -> Result<Event, Failure> {
+        let ended = |_| anyhow!("the model stopped without an answer; the log file may say why");
+        let event = self.events.recv().map_err(ended)?;
+        let event = event.ok_or_else(|| Failure::quiet(Code::Interrupted))?;
+        if let Event::Ready(ready) = &event
+            && let Some(sampler) = ready.sampler
+        {
+            self.controls().update(|controls| controls.sampler = sampler);
+        }
+        Ok(event)
+    }
+
+    /// Asks it; the models must be loaded.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn ask(&self, job: Job) -> Result<(), Failure> {
+        if self.worker.send(Command::Generate(job)) {
+            return Ok(());
+        }
+        Err(anyhow!("the model stopped before the answer; the log file may say why").into())
+    }
 }

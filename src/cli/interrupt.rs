@@ -1,41 +1,11 @@
 //! SIGINT and SIGTERM, handled on a thread of their own.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
 
-use anyhow::anyhow;
-
-use super::exit::{Code, Failure, report};
+use super::exit::{Code, report};
 use crate::bench::strategies::Stop;
-use crate::worker::{Event, SharedControls, Sink};
-
-/// The worker's events, which Ctrl-C ends.
-pub struct Events(mpsc::Receiver<Option<Event>>);
-
-impl Events {
-    /// The events, and the sink that they are sent to.
-    pub fn watched() -> (Self, Sink) {
-        let (sender, receiver) = mpsc::channel();
-        let interrupts = sender.clone();
-        watch(move || interrupts.send(None).is_ok());
-        (Self(receiver), Box::new(move |event| sender.send(Some(event)).is_ok()))
-    }
-
-    /// Waits for the next one.
-    ///
-    /// # Errors
-    /// The user interrupted the command, or the worker ended.
-    pub fn next(&self) -> Result<Event, Failure> {
-        match self.0.recv() {
-            Ok(Some(event)) => Ok(event),
-            Ok(None) => Err(Failure::quiet(Code::Interrupted)),
-            Err(_) => {
-                let text = "the model stopped without an answer; the log file may say why";
-                Err(anyhow!(text).into())
-            }
-        }
-    }
-}
+use crate::worker::SharedControls;
 
 /// Calls `on_signal` at the first Ctrl-C (or SIGTERM); when that returns `false`, or at the second
 /// one, ends the program at once.

@@ -5,16 +5,15 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use super::args::ChatArgs;
-use super::backend;
+use super::backend::{self, WatchedWorker};
 use super::exit::CommandResult;
-use super::interrupt::Events;
 use super::output::stdout;
 use crate::chat::{Given, Message, OpenSession, Role, SavedTurn, SessionStore};
 use crate::decode::Committed;
 use crate::load::Purpose;
 use crate::settings::Settings;
 use crate::tui::controls::caption;
-use crate::worker::{Event, Job, Ready, SharedControls, Worker};
+use crate::worker::{Event, Job, Ready};
 
 /// What can be typed instead of a message.
 const COMMANDS: &str = "/rounds tells the rounds of the last answer, /quit leaves.";
@@ -22,39 +21,31 @@ const COMMANDS: &str = "/rounds tells the rounds of the last answer, /quit leave
 /// Talks until the input ends or `/quit`.
 pub fn plain_screen(args: &ChatArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.overrides())?;
-    let controls = backend::controls(&settings);
-    let (events, sink) = Events::watched();
-    let (shared, record) = (&args.shared, args.record.as_deref());
-    let (all, purpose) = (settings.clone(), Purpose::Chat);
-    let worker = backend::start(shared, all, purpose, controls.clone(), sink, record)?;
+    let record = args.record.as_deref();
+    let worker = WatchedWorker::start(&args.shared, &settings, Purpose::Chat, record)?;
     let mut out = stdout()?;
     writeln!(out, "Loading the model.")?;
     let ready = loop {
-        match events.next()? {
+        match worker.next()? {
             Event::Ready(ready) => break ready,
             Event::Failed { error, .. } => return Err(backend::failure(None, &error)),
             Event::Notice(text) => writeln!(out, "Note: {text}")?,
             _ => {}
         }
     };
-    if let Some(sampler) = ready.sampler {
-        controls.update(|controls| controls.sampler = sampler);
-    }
     writeln!(out, "{} is ready. Type a message and press Enter. {COMMANDS}", ready.target)?;
     let system = settings.system.iter().map(|text| Message::new(Role::System, text));
     let turns = system.map(SavedTurn::whole).collect();
     let open = OpenSession::new(&ready.target);
     let store = SessionStore::in_data_folder().ok().map(|store| (store, open));
     let rounds = Vec::new();
-    let mut chat = PlainChat { settings, controls, worker, events, ready, store, turns, rounds };
+    let mut chat = PlainChat { settings, worker, ready, store, turns, rounds };
     chat.talk(&mut io::stdin().lock(), &mut out)
 }
 
 struct PlainChat {
     settings: Settings,
-    controls: SharedControls,
-    worker: Worker,
-    events: Events,
+    worker: WatchedWorker,
     ready: Box<Ready>,
     store: Option<(SessionStore, OpenSession)>,
     turns: Vec<SavedTurn>,
@@ -91,17 +82,17 @@ impl PlainChat {
         self.turns.push(SavedTurn::whole(Message::new(Role::User, text)));
         self.rounds.clear();
         let messages: Vec<Message> = self.turns.iter().map(|turn| turn.message.clone()).collect();
-        let controls = self.controls.get();
+        let controls = self.worker.controls().get();
         let thinking = self.settings.thinking;
         let given = Given::new(0, &messages, thinking, controls.sampler);
         let max_tokens = self.settings.max_tokens.or(Job::ROOM_LEFT);
         let generation = controls.generation + 1;
         let job = Job { generation, messages, max_tokens, thinking, ..Job::default() };
-        backend::ask(&self.worker, job)?;
+        self.worker.ask(job)?;
         write!(out, "{}: ", self.ready.target)?;
         let mut said = String::new();
         loop {
-            let event = self.events.next()?;
+            let event = self.worker.next()?;
             let words = say(event.committed(), &mut said, out)?;
             match event {
                 Event::Round { round, .. } => {

@@ -8,15 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 
 use super::args::RaceArgs;
-use super::backend;
+use super::backend::{self, WatchedWorker};
 use super::exit::{CommandResult, Failure, report};
-use super::interrupt::Events;
 use super::settings_file::no_color;
 use crate::files::{Access, atomic_write};
 use crate::load::Purpose;
 use crate::settings::Settings;
 use crate::tui::race::{Arrival, Race, race_frame};
-use crate::worker::{Event, Job, SharedControls, Worker};
+use crate::worker::{Event, Job};
 
 /// Time between two frames.
 const FRAME: Duration = Duration::from_millis(40);
@@ -31,12 +30,9 @@ pub fn race(args: &RaceArgs) -> CommandResult {
     if prompt.trim().is_empty() {
         return Err(Failure::usage(anyhow!("the prompt is empty")));
     }
-    let controls = backend::controls(&settings);
-    let (events, sink) = Events::watched();
-    let all = settings.clone();
-    let worker = backend::start(&args.shared, all, Purpose::Chat, controls.clone(), sink, None)?;
+    let worker = WatchedWorker::start(&args.shared, &settings, Purpose::Chat, None)?;
     let mut stage = RaceStage::on_terminal();
-    let race = measured(&settings, &prompt, &worker, &controls, &events, stage.as_mut())?;
+    let race = measured(&settings, &prompt, &worker, stage.as_mut())?;
     show(args, &race, stage)
 }
 
@@ -44,31 +40,26 @@ pub fn race(args: &RaceArgs) -> CommandResult {
 fn measured(
     settings: &Settings,
     prompt: &str,
-    worker: &Worker,
-    controls: &SharedControls,
-    events: &Events,
+    worker: &WatchedWorker,
     mut stage: Option<&mut RaceStage>,
 ) -> Result<Race, Failure> {
     let mut race = Race::default();
     let mut generation = 0;
     let mut ask = |race: &Race| {
         generation += 1;
-        controls.update(|controls| race.prepare(controls));
+        worker.controls().update(|controls| race.prepare(controls));
         let most = settings.max_tokens.or(Race::LONGEST);
         let job = backend::job(settings, prompt, generation, most);
-        backend::ask(worker, Job { afresh: true, ..job })
+        worker.ask(Job { afresh: true, ..job })
     };
     while race.measuring() {
-        let event = events.next()?;
+        let event = worker.next()?;
         match &event {
             Event::Ready(ready) => {
                 backend::needs_drafts(ready)?;
                 let named = settings.strategy.map(|strategy| strategy.name);
                 let in_force = named.unwrap_or(&ready.strategy);
                 race = Race::new(in_force, ready.models.is_bundled());
-                if let Some(sampler) = ready.sampler {
-                    controls.update(|controls| controls.sampler = sampler);
-                }
                 ask(&race)?;
             }
             Event::Failed { generation, error } => {

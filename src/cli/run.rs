@@ -7,9 +7,8 @@ use anyhow::{Context, anyhow};
 use indicatif::ProgressBar;
 
 use super::args::RunArgs;
-use super::backend;
+use super::backend::{self, WatchedWorker};
 use super::exit::{CommandResult, Failure, report};
-use super::interrupt::Events;
 use super::output::stdout;
 use crate::decode::Committed;
 use crate::load::Purpose;
@@ -28,39 +27,35 @@ pub fn run(args: &RunArgs) -> CommandResult {
     let out = stdout()?;
     let stdin = io::stdin();
     let prompt = prompt(&args.prompt, !stdin.is_terminal(), &mut stdin.lock())?;
-    let controls = backend::controls(&settings);
-    let (events, sink) = Events::watched();
-    let shared = &args.shared;
-    let all = settings.clone();
     let record = args.record.as_deref();
-    let worker = backend::start(shared, all, Purpose::Text, controls.clone(), sink, record)?;
+    let worker = WatchedWorker::start(&args.shared, &settings, Purpose::Text, record)?;
     let most = settings.max_tokens.or(Job::ROOM_LEFT);
-    let mut job = Some(backend::job(&settings, &prompt, GENERATION, most));
+    let job = backend::job(&settings, &prompt, GENERATION, most);
     let mut output = AnswerWriter::new(args.json, !args.hide_thinking, out, io::stderr());
-    let outcome = loop {
-        let event = match events.next() {
-            Ok(event) => event,
-            Err(failure) => break Err(failure),
-        };
-        if let Event::Ready(ready) = &event
-            && let Some(job) = job.take()
-        {
-            if let Some(sampler) = ready.sampler {
-                controls.update(|controls| controls.sampler = sampler);
-            }
-            if let Err(failure) = backend::ask(&worker, job) {
-                break Err(failure);
-            }
-        }
-        match output.take(event) {
-            Ok(None) => {}
-            Ok(Some(end)) => break end,
-            Err(error) => break Err(error.into()),
-        }
-    };
+    let outcome = answer(&worker, job, &mut output);
     // The shell's prompt begins on a new line.
     output.close()?;
     outcome
+}
+
+/// Asks once the models are loaded, and writes the answer.
+fn answer(
+    worker: &WatchedWorker,
+    job: Job,
+    output: &mut AnswerWriter<impl Write, impl Write>,
+) -> CommandResult {
+    let mut job = Some(job);
+    loop {
+        let event = worker.next()?;
+        if matches!(event, Event::Ready(_))
+            && let Some(job) = job.take()
+        {
+            worker.ask(job)?;
+        }
+        if let Some(end) = output.take(event)? {
+            return end;
+        }
+    }
 }
 
 /// The prompt from the arguments, `-` standing for stdin. What is piped in without a `-` for it
