@@ -52,22 +52,13 @@ pub enum ScreenEvent {
     Usage(Usage),
     /// Time has passed.
     Tick,
-    /// The conversation was saved, or why not.
-    Saved {
-        /// Whether the user asked for it and hears of success.
-        asked: bool,
-        /// Where it is.
-        result: Result<Saved, String>,
-    },
+    /// Where the conversation was saved, or why it was not; if the user asked for it, success is
+    /// told too.
+    Saved { asked: bool, result: Result<Saved, String> },
     /// Saved conversations.
     Sessions(Vec<SessionHead>),
-    /// Models that can be chosen.
-    Models {
-        /// For what.
-        part: ModelPart,
-        /// Those on this machine.
-        rows: Vec<ModelRow>,
-    },
+    /// The models on this machine that can be chosen for this part.
+    Models { part: ModelPart, rows: Vec<ModelRow> },
     /// A saved conversation, or why it cannot be read.
     Loaded(Result<SavedChat, String>),
     /// The conversation of this name was deleted.
@@ -105,15 +96,9 @@ pub enum Effect {
     Send(Command),
     /// Put these controls into force. Precedes the `Send` it belongs to.
     Apply(Controls),
-    /// Save the conversation.
-    Save {
-        /// The conversation.
-        turns: Vec<SavedTurn>,
-        /// What there is next to its messages.
-        extras: Extras,
-        /// Whether the user asked for it and hears of success.
-        asked: bool,
-    },
+    /// Save the conversation, with what there is next to its messages; if the user asked for it,
+    /// success is told too.
+    Save { turns: Vec<SavedTurn>, extras: Extras, asked: bool },
     /// Save this message, which belongs to no conversation yet, for the next start; `None` deletes
     /// the one that was saved.
     KeepUnsent(Option<String>),
@@ -121,36 +106,22 @@ pub enum Effect {
     Remember(&'static str, String),
     /// What is saved from now on is another conversation.
     Forget,
-    /// What is saved from now on is a branch of what was saved before.
-    Branch {
-        /// Messages that both have, the system message counted.
-        messages: usize,
-    },
-    /// List saved conversations.
-    List {
-        /// Only those that have branched off from each other, the open one among them.
-        branches: bool,
-    },
+    /// What is saved from now on is a branch of what was saved before; how many messages both have,
+    /// the system message counted.
+    Branch { messages: usize },
+    /// List saved conversations, or the open one and all that have branched off from each other.
+    List { branches: bool },
     /// Read the conversation of this name or with this beginning of a title, and save to it from
     /// now on.
     Load(String),
-    /// Give a saved conversation another title.
-    RenameSession {
-        /// Its name in the store.
-        id: String,
-        title: String,
-    },
+    /// Give the saved conversation of this name in the store another title.
+    RenameSession { id: String, title: String },
     /// Delete the saved conversation of this name.
     DeleteSession(String),
     /// Bring it back.
     RestoreSession(String),
-    /// Write the conversation to a file.
-    Export {
-        /// The file.
-        path: String,
-        /// The conversation in the format that the file's name says.
-        text: String,
-    },
+    /// Write the conversation to a file, as text in the format that the file's name says.
+    Export { path: String, text: String },
     /// Read a conversation from such a file.
     Import(String),
     /// Read a text file for the message.
@@ -158,11 +129,7 @@ pub enum Effect {
     /// List a folder, for paths that begin like one.
     ListFolder(String),
     /// Read the files that the words of a message name.
-    ReadNamed {
-        message: String,
-        /// The files.
-        paths: Vec<String>,
-    },
+    ReadNamed { message: String, paths: Vec<String> },
     /// Open this message in the user's editor.
     Edit(String),
     /// Look for this preset.
@@ -171,15 +138,9 @@ pub enum Effect {
     SavePreset(String, Preset),
     /// Say which presets there are.
     ListPresets,
-    /// Look for models that can be chosen.
-    FindModels {
-        /// For what.
-        part: ModelPart,
-        /// Those in use.
-        models: ModelChoice,
-        /// Whether an answer is being made: nothing can be measured then.
-        busy: bool,
-    },
+    /// Look for models that can be chosen for this part in the place of those in use. `busy` while
+    /// an answer is being made: nothing can be measured then.
+    FindModels { part: ModelPart, models: ModelChoice, busy: bool },
     /// Put this on the clipboard.
     Copy(String),
     /// Whether the mouse is the program's.
@@ -190,9 +151,6 @@ pub enum Effect {
     Put(String),
     /// Give the terminal back to the shell until the program is resumed.
     Suspend,
-    /// Leave. Comes last.
-    Quit {
-        /// Even if something could not be saved.
-        anyway: bool,
-    },
+    /// Leave, `anyway` even if something could not be saved. Comes last.
+    Quit { anyway: bool },
 }

@@ -12,11 +12,8 @@ pub enum FirstAnswer {
     Past,
     /// The next answer is it.
     ToCome,
-    /// It is on its way.
-    Playing {
-        /// Milliseconds of the pace before it, to be restored.
-        pace: usize,
-    },
+    /// It is on its way; the milliseconds of the pace before it are to be restored.
+    Playing { pace: usize },
 }
 
 impl FirstAnswer {

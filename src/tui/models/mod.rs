@@ -15,20 +15,12 @@ use crate::worker::{MemoryFit, ModelChoice, Ready};
 /// What the worker is doing, as far as the screen knows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
-    /// Models are being loaded.
-    Loading {
-        /// What is being done.
-        stage: String,
-        /// From 0 to 1, where known.
-        fraction: Option<f32>,
-    },
+    /// Models are being loaded: what is being done, and how much of it from 0 to 1, where known.
+    Loading { stage: String, fraction: Option<f32> },
     /// Waiting for a question.
     Idle,
-    /// An answer is on its way.
-    Answering {
-        /// When it began.
-        since: Duration,
-    },
+    /// An answer is on its way since then.
+    Answering { since: Duration },
     /// The models could not be loaded, or the decode thread ended: there are no answers.
     Broken,
 }

@@ -56,48 +56,27 @@ impl Overlays {
 pub enum Overlay {
     /// Keys, commands and the guide.
     Help(Help),
-    /// What was loaded, what was chosen and why.
-    Details {
-        /// First row seen.
-        top: usize,
-    },
-    /// The system prompt.
-    System {
-        /// First row seen.
-        top: usize,
-    },
-    /// Something failed.
-    Error {
-        /// In two or three words.
-        title: String,
-        /// What to tell the user.
-        text: String,
-    },
+    /// What was loaded, what was chosen and why; from row `top` on.
+    Details { top: usize },
+    /// The system prompt, from row `top` on.
+    System { top: usize },
+    /// Something failed: in two or three words, and what to tell the user.
+    Error { title: String, text: String },
     /// Saved conversations.
     Sessions(SessionList),
     /// Models to choose from.
     Models(ModelPicker),
-    /// Messages, the latest first: the user's own, or all to copy one.
-    Questions {
-        /// The messages.
-        list: FilteredList<QuestionRow>,
-        /// What one is chosen for.
-        purpose: QuestionPurpose,
-    },
+    /// Messages to choose one for a purpose, the latest first: the user's own, or all to copy one.
+    Questions { list: FilteredList<QuestionRow>, purpose: QuestionPurpose },
     /// Plain and speculative side by side.
     Race,
-    /// The context is full: what is to be done.
-    Full {
-        /// The place of the cursor among [`super::CHOICES`].
-        selected: usize,
-    },
+    /// The context is full: what is to be done, by its place among [`super::CHOICES`].
+    Full { selected: usize },
     /// The conversation that was opened had another model: whether to load it.
     Reopened,
-    /// The strategies; the one under the cursor.
-    Strategies {
-        /// Its place in [`super::ScreenState::listed_strategies`].
-        selected: usize,
-    },
+    /// The strategies; the one under the cursor by its place in
+    /// [`super::ScreenState::listed_strategies`].
+    Strategies { selected: usize },
 }
 
 /// Saved conversations, the latest first, or the branches of one, each after its origin.

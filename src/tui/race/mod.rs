@@ -77,13 +77,8 @@ impl Lane {
 /// What the two answers differ in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Contest {
-    /// The first is plain, the second speculative.
-    Speculation {
-        /// The strategy of the second.
-        strategy: String,
-        /// Whether it takes the place of plain decoding.
-        was_plain: bool,
-    },
+    /// The first is plain, the second by this strategy, which may take the place of plain decoding.
+    Speculation { strategy: String, was_plain: bool },
     /// The first is by the model in use, the second by another.
     Models(Box<[ModelRow; 2]>),
 }
