@@ -1,8 +1,5 @@
-//! Calendar dates of Unix times: local dates for `strftime_now` in templates and for lists, UTC for
-//! the names of files, whose order is that of their times. It must not depend on what the dates are
-//! for.
-
-use std::time::{SystemTime, UNIX_EPOCH};
+//! Local calendar dates of Unix times, for `strftime_now` in templates and for lists. It must not
+//! depend on what the dates are for.
 
 use jiff::Timestamp;
 use jiff::fmt::strtime::{BrokenDownTime, Config};
@@ -10,7 +7,7 @@ use jiff::tz::TimeZone;
 
 /// Seconds since 1970; 0 if the system clock is before that.
 pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
+    u64::try_from(Timestamp::now().as_second()).unwrap_or(0)
 }
 
 /// The local time of this machine, in a format with the conversions of C's `strftime`; unknown
@@ -36,11 +33,6 @@ pub(super) fn ago(seconds: u64) -> String {
     }
 }
 
-/// As [`local`], in UTC.
-pub(super) fn utc(seconds: u64, format: &str) -> String {
-    at(seconds, TimeZone::UTC, format)
-}
-
 fn at(seconds: u64, zone: TimeZone, format: &str) -> String {
     // A time after the year 9999 can only come from a file that was edited by hand.
     let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
@@ -52,6 +44,10 @@ fn at(seconds: u64, zone: TimeZone, format: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn utc(seconds: u64, format: &str) -> String {
+        at(seconds, TimeZone::UTC, format)
+    }
 
     #[test]
     fn dates_of_known_times() {

@@ -86,11 +86,8 @@ impl OpenSession {
 /// A name that sorts by time; the process id and the sub-second time distinguish names of the same
 /// second.
 fn new_name() -> String {
-    let fine = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.subsec_micros());
-    let date = clock::utc(clock::now(), "%Y%m%d-%H%M%S");
-    format!("{date}-{fine:06}-{}", std::process::id())
+    let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S-%6f");
+    format!("{time}-{}", std::process::id())
 }
 
 /// Result of a save.
@@ -352,7 +349,8 @@ impl SessionStore {
     /// suffice.
     fn lock(&self) -> Result<Option<fs::File>, Busy> {
         // If no file can be created in the folder, the write itself reports it.
-        let Ok(file) = private_file(&self.folder.join(LOCK)) else { return Ok(None) };
+        let lock = open_regular(&self.folder.join(LOCK), Open::Create(Access::Private));
+        let Ok(file) = lock else { return Ok(None) };
         let began = Instant::now();
         loop {
             match file.try_lock() {
@@ -395,11 +393,6 @@ fn head(id: String, session: Session) -> SessionHead {
         branch_of: session.extras.branch_of,
         title: session.title,
     }
-}
-
-/// Opens or creates a file that serves only by its name, readable only by its owner.
-fn private_file(path: &Path) -> io::Result<fs::File> {
-    open_regular(path, Open::Create(Access::Private))
 }
 
 /// Another program holds the lock.
