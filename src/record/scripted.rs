@@ -204,8 +204,7 @@ impl Player {
         let mut gate = RoundGate::new(generation, &self.controls);
         let mut summary = Summary::default();
         for Timed { delay_ms, line } in lines {
-            gate.sleep(&self.controls, milliseconds(*delay_ms));
-            if gate.cancelled(&self.controls) {
+            if !gate.sleep(milliseconds(*delay_ms)) {
                 return self.cancel(generation, summary);
             }
             let event = match line.clone() {
@@ -243,15 +242,13 @@ impl Player {
     ) -> bool {
         let mut left = recorded.committed.len();
         while left > 0 {
-            gate.keep_pace(&self.controls);
-            let Some(controls) = gate.pass(&self.controls) else { return false };
+            let Some(controls) = gate.pass() else { return false };
             let done = recorded.committed.len() - left;
             let round = match self.paced {
                 None => played(recorded, done, &controls, summary.rounds),
                 Some(paced) => {
                     let spent = if paced { 0.0 } else { recorded.timing.total_ms() };
-                    gate.sleep(&self.controls, milliseconds(spent));
-                    if gate.cancelled(&self.controls) {
+                    if !gate.sleep(milliseconds(spent)) {
                         return false;
                     }
                     Round { index: summary.rounds, ..recorded.clone() }

@@ -90,13 +90,12 @@ impl Backend {
         let mut gate = RoundGate::new(job.generation, controls);
         let prompt = self.prompt(job)?;
         let mut running = self.begin(job, prompt, sink)?;
-        if !running.prefill(&gate, controls)? {
+        if !running.prefill(&gate)? {
             return Ok(running.cancel());
         }
-        running.first_token(&controls.get())?;
+        running.first_token(&gate.now())?;
         while running.answer.finish().is_none() {
-            gate.keep_pace(controls);
-            let Some(now) = gate.pass(controls) else { return Ok(running.cancel()) };
+            let Some(now) = gate.pass() else { return Ok(running.cancel()) };
             running.answer.watch(if now.watched { listener.clone() } else { None });
             running.round(&now)?;
         }
@@ -215,18 +214,14 @@ impl RunningAnswer<'_> {
     }
 
     /// Reads the prompt. Returns `false` if the answer is no longer wanted.
-    fn prefill(
-        &mut self,
-        gate: &RoundGate,
-        controls: &SharedControls,
-    ) -> Result<bool, AnswerError> {
+    fn prefill(&mut self, gate: &RoundGate) -> Result<bool, AnswerError> {
         let generation = self.generation;
-        self.answer.read_beside(&self.planner.choose(&controls.get()));
+        self.answer.read_beside(&self.planner.choose(&gate.now()));
         let mut progress = self.answer.progress();
         loop {
             let PrefillProgress { done, total } = progress;
             self.send(Event::Prefill { generation, done, total })?;
-            if gate.cancelled(controls) {
+            if gate.cancelled() {
                 return Ok(false);
             }
             if progress.is_complete() {
