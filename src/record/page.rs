@@ -37,10 +37,7 @@ fn push<'a>(answer: &mut PageMessage<'a>, tokens: &[Committed], round: Option<&'
     let PageMessage { message, minds, rounds } = answer;
     minds.push(tokens, round, message.content.len(), message.thought.is_some());
     for token in tokens {
-        message.content.push_str(&token.text);
-        if let Some(thought) = &token.thought {
-            message.thought.get_or_insert_default().push_str(thought);
-        }
+        token.append_to(&mut message.content, &mut message.thought);
     }
     rounds.extend(round);
 }

@@ -96,10 +96,10 @@ impl Recorder {
         Some(match event {
             Event::Verifying { .. } => return None,
             Event::Sampled(sampler) => Line::Sampler { sampler: *sampler },
-            Event::Loading { stage, fraction } => {
+            Event::Loading { stage, fraction } | Event::LoadProgress { stage, fraction, .. } => {
                 Line::Loading { stage: stage.clone(), fraction: *fraction }
             }
-            Event::Ready(ready) => Line::Ready(ready.clone()),
+            Event::Ready(ready) | Event::Swapped { ready, .. } => Line::Ready(ready.clone()),
             Event::Prefill { done, total, .. } => Line::Prefill { done: *done, total: *total },
             // As far as a script needs it: by how much it is too long.
             Event::TooLong { total, .. } => Line::Prefill { done: 0, total: *total },
@@ -123,12 +123,9 @@ impl Recorder {
                 Line::Summary { text, thought, strategy, gamma, blocks, summary }
             }
             Event::Reasons(reasons) => Line::Reasons { reasons: reasons.clone() },
-            Event::Notice(text) => Line::Notice { text: text.clone() },
-            Event::LoadProgress { stage, fraction, .. } => {
-                Line::Loading { stage: stage.clone(), fraction: *fraction }
+            Event::Notice(text) | Event::Unloaded { reason: text, .. } => {
+                Line::Notice { text: text.clone() }
             }
-            Event::Unloaded { reason, .. } => Line::Notice { text: reason.clone() },
-            Event::Swapped { ready, .. } => Line::Ready(ready.clone()),
             Event::NotSwapped { error, .. } => {
                 Line::Notice { text: error.clone().unwrap_or_else(|| "stopped".to_owned()) }
             }
