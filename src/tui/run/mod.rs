@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crossterm::event::Event as Input;
+use crossterm::style::Print;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::chat::{SavedChat, SessionStore};
@@ -315,7 +316,7 @@ impl App {
             }
             Effect::Mouse(on) => logged("mouse", self.screen.mouse(on)),
             Effect::Redraw => logged("clear", self.screen.redraw()),
-            Effect::Put(data) => logged("image", self.screen.put(&data)),
+            Effect::Put(data) => logged("image", self.screen.put(Print(data))),
             Effect::Suspend => signals::stop_job()?,
             Effect::Quit { anyway } => match runner.unsaved() {
                 Some(why) if !anyway => return Ok(Some(ScreenEvent::NotLeft(why))),

@@ -189,11 +189,10 @@ impl Screen {
     /// Whether the mouse is the program's; the terminal's own selection then needs Shift.
     pub fn mouse(&mut self, on: bool) -> io::Result<()> {
         self.mouse = on;
-        if on {
-            self.take_mouse()?;
-        } else {
-            queue!(self.buffer, DisableMouseCapture)?;
+        if !on {
+            return self.put(DisableMouseCapture);
         }
+        self.take_mouse()?;
         self.send();
         Ok(())
     }
@@ -210,17 +209,15 @@ impl Screen {
 
     /// Asks the terminal to put `text` on the clipboard (OSC 52): works over ssh.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
-        queue!(self.buffer, CopyToClipboard::to_clipboard_from(text))?;
-        self.send();
-        Ok(())
+        self.put(CopyToClipboard::to_clipboard_from(text))
     }
 
     /// Sends the terminal what comes before a frame.
     ///
     /// # Errors
     /// There is no terminal.
-    pub fn put(&mut self, data: &str) -> io::Result<()> {
-        queue!(self.buffer, Print(data))?;
+    pub fn put(&mut self, command: impl crossterm::Command) -> io::Result<()> {
+        queue!(self.buffer, command)?;
         self.send();
         Ok(())
     }
