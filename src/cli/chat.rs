@@ -71,7 +71,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         let _ = writeln!(io::stdout(), "{line}");
     }
     match left.lost {
-        Some(lost) => Err(Failure::new(Code::Failed, anyhow!("{lost}"))),
+        Some(lost) => Err(anyhow!("{lost}").into()),
         None => Ok(()),
     }
 }

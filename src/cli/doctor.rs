@@ -8,7 +8,7 @@ use anyhow::anyhow;
 
 use super::args::DoctorArgs;
 use super::backend::{self, with_progress};
-use super::exit::{Code, CommandResult, Failure};
+use super::exit::{CommandResult, Failure};
 use super::logging;
 use super::output::stdout;
 use crate::bench::TableStyle;
@@ -60,10 +60,8 @@ fn check(model: &str, settings: &Settings, out: &mut impl Write) -> CommandResul
     let found = quality::run(&spec, &options, backend::compute_threads(settings.threads))?;
     found.table().write(TableStyle::Plain, out)?;
     if found.agrees() == Some(false) {
-        return Err(Failure::new(
-            Code::Failed,
-            anyhow!("Dovetail and candle-transformers disagree about {model}; please report it"),
-        ));
+        let engines = "Dovetail and candle-transformers";
+        return Err(anyhow!("{engines} disagree about {model}; please report it").into());
     }
     Ok(writeln!(out, "Both engines predict alike.")?)
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::bench::prompts::{CatalogueFile, SERVER, catalogue, fetched_sets};
 use crate::bench::{Table, TableStyle};
 use crate::cli::download_bar::DownloadBar;
-use crate::cli::exit::{Code, CommandResult, Failure, report};
+use crate::cli::exit::{CommandResult, Failure, report};
 use crate::cli::output::stdout;
 use crate::library::PinnedFiles;
 
@@ -28,10 +28,8 @@ pub struct FetchArgs {
 
 /// Fetches what is named, or lists what there is.
 pub(super) fn fetch(args: &FetchArgs) -> CommandResult {
-    let kept = fetched_sets().ok_or_else(|| {
-        let reason = "there is no home folder for the cache; set HOME to a folder";
-        Failure::new(Code::Failed, anyhow!(reason))
-    })?;
+    let none = || anyhow!("there is no home folder for the cache; set HOME to a folder");
+    let kept = fetched_sets().ok_or_else(none)?;
     if args.names.is_empty() {
         return Ok(list(&kept).write(TableStyle::Plain, &mut stdout()?)?);
     }
@@ -55,7 +53,7 @@ pub(super) fn fetch(args: &FetchArgs) -> CommandResult {
         }
     }
     if !errors.is_empty() {
-        return Err(Failure::new(Code::Failed, anyhow!("{}", errors.join("\n"))));
+        return Err(anyhow!(errors.join("\n")).into());
     }
     Ok(())
 }

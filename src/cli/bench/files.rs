@@ -13,7 +13,7 @@ use crate::bench::strategies::{
     self as bench, Comparison, Results, compare as compare_results, lossless_check,
 };
 use crate::bench::{Chart, Table, TableStyle};
-use crate::cli::exit::{Code, CommandResult, Failure, report};
+use crate::cli::exit::{CommandResult, Failure, report};
 use crate::cli::output::stdout;
 use crate::files::{Access, atomic_write, read_text};
 use crate::printable::json_line;
@@ -97,9 +97,8 @@ pub(super) fn compare(args: &CompareArgs) -> CommandResult {
     let style = StyleArgs { markdown: args.markdown, json: false };
     emit(&style, &(), "", &tables, &notes)?;
     if tables.is_empty() {
-        let error =
-            anyhow!("the two files have no answers in common; run both on the same prompts");
-        return Err(Failure::new(Code::Failed, error));
+        let why = "the two files have no answers in common; run both on the same prompts";
+        return Err(anyhow!(why).into());
     }
     Ok(())
 }

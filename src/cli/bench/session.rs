@@ -330,7 +330,7 @@ impl<'a> BenchSession<'a> {
     /// interruption.
     fn conclude(&self, results: &Results) -> CommandResult {
         let (message, lossless) = bench::lossless_check(&results.answers);
-        let failed = |message: &str| Err(Failure::new(Code::Failed, anyhow!("{message}")));
+        let failed = |message: &str| Err(anyhow!("{message}").into());
         if !lossless {
             return failed(&message);
         }

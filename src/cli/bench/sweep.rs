@@ -123,8 +123,7 @@ fn placements(args: &SweepArgs, session: &mut BenchSession<'_>) -> CommandResult
     let found = with_progress(|progress| {
         expected_placements(&session.settings, &session.machine, progress)
     });
-    let found =
-        found?.map_err(|why| Failure::new(Code::Failed, anyhow!(messages::obstacle(&why))))?;
+    let found = found?.map_err(|why| anyhow!(messages::obstacle(&why)))?;
     let mut sweep = Sweep::new("Placement of target and draft", "placement");
     let most = if args.quick { QUICK_PLACEMENTS } else { usize::MAX };
     for placement in placements_in_order(&found).iter().take(most) {

@@ -45,9 +45,7 @@ fn run(state: &mut ScreenState) {
     race.prepare(&mut state.controls.worker);
     state.controls.worker.paused = false;
     let mut messages = state.chat.messages();
-    if messages.last().is_some_and(|last| last.role == Role::Assistant) {
-        messages.pop();
-    }
+    messages.pop_if(|last| last.role == Role::Assistant);
     state.generate(Job {
         messages,
         max_tokens: state.controls.max_tokens.or(Race::LONGEST).min(Race::LONGEST),

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use indicatif::ProgressBar;
 
 use super::{CONTEXT, PassArgs, ROOM, Recorded};
 use crate::bench::MeasureError;
@@ -14,7 +13,7 @@ use crate::bench::pass::{
 };
 use crate::bench::sweep::all_blocks;
 use crate::chat::{Message, Role};
-use crate::cli::backend;
+use crate::cli::backend::{self, with_progress};
 use crate::cli::bench::{head_blocks, numbers};
 use crate::cli::exit::Failure;
 use crate::decode::{Engine, TokenText};
@@ -190,12 +189,9 @@ fn predicted(
     request: &TimesRequest,
     profile: &AcceptanceProfile,
 ) -> Result<Prediction, Failure> {
-    let bar = ProgressBar::new_spinner();
-    let times = measure(engine, names, request, &mut |blocks| {
-        bar.set_message(format!("M = {blocks}"));
-        bar.tick();
+    let times = with_progress(|progress| {
+        measure(engine, names, request, &mut |blocks| progress(&format!("M = {blocks}"), None))
     });
-    bar.finish_and_clear();
     Ok(Prediction::new(times?, profile))
 }
 
