@@ -30,16 +30,9 @@ pub fn settings(shared: &SharedArgs, overrides: &[Override]) -> Result<Settings,
 
 /// The controls at the start.
 pub fn controls(settings: &Settings) -> SharedControls {
-    SharedControls::new(Controls {
-        speculate: settings.speculate,
-        strategy: settings.strategy,
-        overlap: settings.overlap,
-        coupled: settings.coupled,
-        pace: settings.pace,
-        tree: settings.controls,
-        sampler: settings.sampler,
-        ..Controls::default()
-    })
+    let mut controls = Controls::default();
+    controls.take(settings);
+    SharedControls::new(controls)
 }
 
 /// The prompt after the system prompt, as a question to the worker.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::plan::{Strategy, TreeOverrides};
+use crate::settings::Settings;
 use crate::speculate::SamplerSettings;
 
 pub use crate::plan::Setting;
@@ -60,6 +61,19 @@ impl Default for Controls {
             load: 0,
             leave_by: None,
         }
+    }
+}
+
+impl Controls {
+    /// Takes over what the settings say of decoding.
+    pub fn take(&mut self, settings: &Settings) {
+        self.speculate = settings.speculate;
+        self.strategy = settings.strategy;
+        self.overlap = settings.overlap;
+        self.coupled = settings.coupled;
+        self.pace = settings.pace;
+        self.tree = settings.controls;
+        self.sampler = settings.sampler;
     }
 }
 

@@ -11,7 +11,6 @@ use crate::tui::input::ViMode;
 use crate::tui::models::update as models;
 use crate::tui::overlays::Overlay;
 use crate::tui::state::ScreenState;
-use crate::worker::Controls;
 
 /// What a setting that is on or off is called, and what is said when it is switched on or off.
 struct Switch {
@@ -107,17 +106,9 @@ fn value_of(
         Problem::Value { .. } => format!("{command} takes {takes}, not {argument}"),
         other => other.to_string(),
     })?;
-    let controls = Controls {
-        sampler: settings.sampler,
-        pace: settings.pace,
-        tree: settings.controls,
-        speculate: settings.speculate,
-        overlap: settings.overlap,
-        coupled: settings.coupled,
-        ..state.controls.worker.clone()
-    };
+    let before = state.controls.worker.clone();
+    state.controls.worker.take(&settings);
     // A head without a choice is reported, instead of ignoring the command.
-    let before = std::mem::replace(&mut state.controls.worker, controls);
     if dial == Some(Dial::Blocks)
         && argument != "auto"
         && let Err(why) = state.turn(Dial::Blocks, 0)
@@ -186,6 +177,7 @@ fn settings(state: &ScreenState) -> Settings {
         pace: controls.pace,
         controls: controls.tree,
         speculate: controls.speculate,
+        strategy: controls.strategy,
         overlap: controls.overlap,
         coupled: controls.coupled,
         theme: state.display.theme,
