@@ -55,10 +55,7 @@ fn guide(topic: &Topic, page: &mut Vec<u8>) -> io::Result<()> {
     for row in laid_out(&topic.with_addresses(), WIDTH).iter().skip(2) {
         let heading = row.iter().any(|span| span.look.role == SpanRole::Heading);
         let text = escaped(plain(row).trim_end());
-        match heading {
-            true => writeln!(page, "\\fB{text}\\fR")?,
-            false => writeln!(page, "{text}")?,
-        }
+        if heading { writeln!(page, "\\fB{text}\\fR")? } else { writeln!(page, "{text}")? }
     }
     writeln!(page, ".fi")
 }

@@ -96,17 +96,18 @@ impl Keymap {
 
     /// The name of the first key that does this.
     pub fn name(&self, action: Action) -> String {
-        let found = self.rows().find(|(row, _)| row.action == action);
+        self.first(|row| row.action == action)
+    }
+
+    fn first(&self, is_wanted: impl Fn(&Binding) -> bool) -> String {
+        let found = self.rows().find(|(row, _)| is_wanted(row));
         found.and_then(|(_, keys)| keys.first()).map(|key| key.name()).unwrap_or_default()
     }
 
     /// The first keys of two actions of a scope, short.
     pub(crate) fn both(&self, scope: Scope, actions: [Action; 2]) -> String {
-        let [back, on] = actions.map(|action| {
-            let mut rows = self.rows();
-            let found = rows.find(|(row, _)| row.scope == scope && row.action == action);
-            found.and_then(|(_, keys)| keys.first()).map(|key| key.name()).unwrap_or_default()
-        });
+        let [back, on] =
+            actions.map(|action| self.first(|row| row.scope == scope && row.action == action));
         let arrow = |name: &str| "←→↑↓".contains(name) && !name.is_empty();
         if arrow(&back) && arrow(&on) {
             return back + &on;
