@@ -6,6 +6,7 @@ pub(crate) mod conversation;
 mod find;
 mod footer;
 pub(crate) mod full;
+pub(crate) mod layers;
 mod misses;
 pub(crate) mod pointer;
 mod selection;

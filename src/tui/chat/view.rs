@@ -5,6 +5,7 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
+use super::layers::{draw_pictures, draw_selection, scrollbar};
 use super::{SeenRows, Turn, TurnPart, footer, welcome};
 use crate::chat::Role;
 use crate::decode::{Origin, PrefillProgress};
@@ -14,9 +15,8 @@ use crate::tui::draw::{
     Frame, Line, Modifier, Rect, Span, Style, Styles, draw_rows, figures, focused, marked,
     role_style, stressed,
 };
-use crate::tui::markdown::{Link, SpanRole, StyledSpan, TextRow, text_of};
+use crate::tui::markdown::{SpanRole, StyledSpan, TextRow, text_of};
 use crate::tui::models::Phase;
-use crate::tui::pictures::PicturePlace;
 use crate::tui::state::ScreenState;
 
 /// Before every row but the first of a question.
@@ -243,82 +243,6 @@ fn row_of(state: &ScreenState, rows: &[ChatRow], (turn, bytes, token): &Lit) -> 
     rows.iter().position(|row| *row == ChatRow { turn: *turn, shows })
 }
 
-/// The places of links on the screen, as last drawn, and where each leads; none below a box.
-pub(crate) fn links(state: &ScreenState) -> Vec<(Rect, String)> {
-    let mut found = Vec::new();
-    let seen = &state.chat.seen;
-    for (line, row) in seen.area.rows().zip(&seen.rows).filter(|_| is_free(state)) {
-        let Some(said) = state.chat.turns().get(row.turn).filter(|said| !said.links().is_empty())
-        else {
-            continue;
-        };
-        let Shows::Row(TurnPart::Text, at) = row.shows else { continue };
-        let mut x = line.x + before(TurnPart::Text);
-        for piece in said.rows_of(TurnPart::Text).get(at).into_iter().flatten() {
-            let width = piece.text.width() as u16;
-            let is_here = |link: &&Link| piece.at.is_some_and(|at| link.bytes.contains(&at));
-            if let Some(link) = said.links().iter().find(is_here) {
-                let place = Rect { x, width, ..line }.intersection(line);
-                found.push((place, link.to.clone()));
-            }
-            x = x.saturating_add(width);
-        }
-    }
-    found
-}
-
-/// Whether nothing lies over the conversation.
-fn is_free(state: &ScreenState) -> bool {
-    state.overlays.open.is_none() && state.input.offered().is_empty()
-}
-
-/// Draws the images in these rows, and has those read that are not known; `places`: where they were
-/// in the frame before.
-fn draw_pictures(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    seen: &[ChatRow],
-    places: &[PicturePlace],
-    state: &mut ScreenState,
-) {
-    let free = is_free(state);
-    let ScreenState { chat, pictures, .. } = state;
-    for (row, at) in seen.iter().zip(0..) {
-        let said = &chat.turns[row.turn];
-        match row.shows {
-            Shows::Row(TurnPart::Text, text) => {
-                said.images(text).iter().for_each(|path| pictures.want(path));
-            }
-            Shows::Picture(text, image, row) if free => {
-                let picture = said.images(text).get(image).and_then(|path| pictures.get(path));
-                let left = before(TurnPart::Text).min(area.width);
-                let (x, y) = (area.x + left, area.y + at);
-                let place = Rect::new(x, y, area.width - left, area.height - at);
-                let scaled = picture.and_then(|picture| picture.scaled.as_ref());
-                let drawn = scaled.and_then(|it| it.draw(row, place, places, frame.buffer_mut()));
-                pictures.places.extend(drawn);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// What is selected with the mouse stands out.
-fn draw_selection(frame: &mut Frame<'_>, state: &ScreenState) {
-    let Some(selection) = state.chat.selection else { return };
-    let seen = &state.chat.seen;
-    for (line, row) in seen.area.rows().zip(&seen.rows) {
-        let Shows::Row(part, at) = row.shows else { continue };
-        let Some((from, to)) = selection.columns(row.turn, (part, at)) else { continue };
-        let text = state.chat.turns().get(row.turn).and_then(|said| said.rows_of(part).get(at));
-        let width = text.map_or(0, |text| text_of(text).width());
-        let x = line.x + before(part) + from.min(width) as u16;
-        let width = to.min(width).saturating_sub(from) as u16;
-        let part = Rect { x, width, ..line };
-        frame.buffer_mut().set_style(part.intersection(line), Modifier::REVERSED);
-    }
-}
-
 /// Row `index` of the conversation.
 fn line(
     state: &ScreenState,
@@ -480,24 +404,4 @@ fn style(piece: &StyledSpan, marks: bool, base: Style, styles: &Styles) -> Style
         };
     }
     stressed(look, style)
-}
-
-fn scrollbar(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
-    let (all, fit) = state.chat.extent;
-    if all <= fit || area.width < 4 {
-        return;
-    }
-    let below = state.chat.below();
-    let thumb = (fit * fit / all).max(1);
-    let at = (fit - thumb) * (all - fit - below) / (all - fit);
-    let style = if focused(state, Focus::Chat) { styles.accent } else { styles.faint };
-    let buffer = frame.buffer_mut();
-    for row in area.rows().skip(at).take(thumb) {
-        buffer.set_string(area.right() - 1, row.y, "▐", style);
-    }
-    let words = format!(" ↓ {below} more ");
-    let columns = words.width() as u16;
-    if below > 0 && area.width > columns + 4 {
-        buffer.set_string(area.right() - columns - 2, area.bottom() - 1, words, styles.selected);
-    }
 }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_
 
 use crate::chat::{SavedChat, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
-use crate::tui::chat::view::links;
+use crate::tui::chat::layers::links;
 use crate::tui::effects::model_finder::ModelFinder;
 use crate::tui::effects::{EffectRunner, Left, Opening, exchange, presets};
 use crate::tui::event::{Button, Effect, ScreenEvent};
