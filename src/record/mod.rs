@@ -14,7 +14,7 @@ mod write;
 pub use read::{Record, RecordedAnswer};
 pub use scripted::Script;
 pub use trace::{Line, Recorder};
-pub use verify::{Finding, verify_answer};
+pub use verify::{Finding, decode_plainly, verify_answer};
 pub use write::{Recording, recorded};
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 //! depend on files.
 
 use super::RecordedAnswer;
-use crate::decode::Committed;
+use crate::decode::{Committed, Finish};
 use crate::plan::Strategy;
+use crate::speculate::SamplerSettings;
 use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
 /// The result of checking an answer.
@@ -68,15 +69,6 @@ fn verify_from(
     let question = &answer.question;
     let (begun, rest) = question.begun.split_at(from);
     let tokens = [rest, &answer.tokens].concat();
-    controls.update(|controls| {
-        *controls = Controls {
-            speculate: false,
-            strategy: Strategy::named("plain"),
-            sampler: question.sampler,
-            generation,
-            ..Controls::default()
-        };
-    });
     let job = Job {
         generation,
         messages: question.messages.clone(),
@@ -91,18 +83,12 @@ fn verify_from(
         ..Job::default()
     };
     let mut plain: Vec<Committed> = Vec::new();
-    let mut failed = None;
-    backend.answer(&job, controls, &mut |event| {
-        plain.extend_from_slice(event.committed());
-        if let Event::Failed { error, .. } = event {
-            failed = Some(error);
-        }
-        true
-    });
+    let hear = &mut |tokens: &[Committed]| plain.extend_from_slice(tokens);
+    let decoded = decode_plainly(backend, controls, &job, question.sampler, hear);
     if controls.get().generation != generation {
         return Finding::Stopped;
     }
-    if let Some(error) = failed {
+    if let Err(error) = decoded {
         return Finding::Failed(error);
     }
     if !answer.complete {
@@ -118,4 +104,35 @@ fn verify_from(
         recorded: alike.checked_sub(rest.len()).and_then(|at| answer.texts.get(at).cloned()),
         plain: plain.get(alike).map(|committed| committed.text.clone()),
     }
+}
+
+/// Decodes a job with the target alone, as long as its generation is that of `controls`; `hear`
+/// gets the tokens as they come. Why the answer ended, if it did.
+///
+/// # Errors
+/// It failed.
+pub fn decode_plainly(
+    backend: &mut Backend,
+    controls: &SharedControls,
+    job: &Job,
+    sampler: SamplerSettings,
+    hear: &mut dyn FnMut(&[Committed]),
+) -> Result<Option<Finish>, String> {
+    let strategy = Strategy::named("plain");
+    let generation = job.generation;
+    controls.update(|controls| {
+        let speculate = false;
+        *controls = Controls { speculate, strategy, sampler, generation, ..Controls::default() };
+    });
+    let mut ended = Ok(None);
+    backend.answer(job, controls, &mut |event| {
+        hear(event.committed());
+        match event {
+            Event::Finished { summary, .. } => ended = Ok(summary.finish),
+            Event::Failed { error, .. } => ended = Err(error),
+            _ => {}
+        }
+        true
+    });
+    ended
 }

@@ -16,15 +16,15 @@ use super::output::stdout;
 use super::shared_args::SharedArgs;
 use crate::bench::strategies::Stop;
 use crate::chat::{Role, SavedTurn, Session};
-use crate::decode::Finish;
+use crate::decode::{Committed, Finish};
 use crate::files::read_text;
 use crate::hardware::Machine;
 use crate::load::Purpose;
 use crate::printable::printable_line;
-use crate::record::{Finding, Record, RecordError, RecordedAnswer, verify_answer};
+use crate::record::{Finding, Record, RecordError, RecordedAnswer, decode_plainly, verify_answer};
 use crate::settings::{HeadChoice, NgramChoice, SettingValue, Settings};
 use crate::speculate::SamplerSettings;
-use crate::worker::{Backend, Controls, Event, Job, SharedControls};
+use crate::worker::{Backend, Job, SharedControls};
 
 mod given;
 mod likeness;
@@ -312,34 +312,20 @@ impl Checker {
         said: &str,
     ) -> Result<(Likeness, Option<Finish>), String> {
         self.generation += 1;
-        let generation = self.generation;
-        self.controls.update(|controls| {
-            *controls = Controls { speculate: false, sampler, generation, ..Controls::default() };
-        });
         // The answer may be longer than the limit, because it can be continued.
         let max_tokens = self.backend.ready.context;
-        let job = Job { generation, max_tokens, ..job };
+        let job = Job { generation: self.generation, max_tokens, ..job };
         let mut text = String::new();
-        let mut failed = None;
-        let mut finish = None;
-        let shared = self.controls.clone();
-        self.backend.answer(&job, &self.controls, &mut |event| {
-            text.extend(event.committed().iter().map(|token| token.text.as_str()));
-            match event {
-                Event::Finished { summary, .. } => finish = summary.finish,
-                Event::Failed { error, .. } => failed = Some(error),
-                _ => {}
-            }
+        let controls = self.controls.clone();
+        let hear = &mut |tokens: &[Committed]| {
+            text.extend(tokens.iter().map(|token| token.text.as_str()));
             // More is not needed to know.
             if matches!(likeness(said, &text), Likeness::TargetGoesOn | Likeness::Parts(_)) {
-                shared.update(|controls| controls.generation = 0);
+                controls.update(|controls| controls.generation = 0);
             }
-            true
-        });
-        match failed {
-            Some(error) => Err(error),
-            None => Ok((likeness(said, &text), finish)),
-        }
+        };
+        let finish = decode_plainly(&mut self.backend, &self.controls, &job, sampler, hear)?;
+        Ok((likeness(said, &text), finish))
     }
 
     /// Counts a verdict; `true` if no more are wanted.
