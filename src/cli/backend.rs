@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc;
 
 use anyhow::anyhow;
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::exit::{Code, CommandResult, Failure};
 use super::interrupt;
@@ -13,6 +13,7 @@ use crate::chat::{Message, Role};
 use crate::decode::snapshot_folder;
 use crate::files::cache_folder;
 use crate::hardware::{Cpu, Machine};
+use crate::library::Downloading;
 use crate::load::{self, LoadedModels, Loading, Purpose, StartError};
 use crate::printable::printable_line;
 use crate::record::{Recording, Script, recorded};
@@ -80,6 +81,20 @@ pub fn with_progress<T>(work: impl FnOnce(Loading<'_>) -> T) -> T {
     let done = work(&|stage, fraction| show_stage(&bar, stage, fraction));
     bar.finish_and_clear();
     done
+}
+
+/// Shows how far a download is, on a terminal.
+pub fn with_download<T>(download: impl FnOnce(Downloading<'_>) -> T) -> anyhow::Result<T> {
+    let style = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+    let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template(style)?);
+    let done = download(&mut |progress| {
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+        let doing = if progress.checking { "checking " } else { "" };
+        bar.set_message(format!("{doing}{}", printable_line(&progress.file)));
+    });
+    bar.finish_and_clear();
+    Ok(done)
 }
 
 /// Shows what is being loaded, and how much of it is.

@@ -5,7 +5,6 @@ mod backend;
 mod bench;
 mod chat;
 mod doctor;
-mod download_bar;
 mod exit;
 mod help;
 mod interrupt;

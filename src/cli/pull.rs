@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 
 use super::args::PullArgs;
-use super::download_bar::DownloadBar;
+use super::backend::with_download;
 use super::exit::{CommandResult, Failure, report};
 use super::output::stdout;
-use crate::library::{CataloguePair, DownloadProgress, Hub, HubId, PairDraft, pair};
+use crate::library::{CataloguePair, Hub, HubId, PairDraft, pair};
 
 /// Downloads what is missing and prints where it lies.
 pub fn pull(args: &PullArgs) -> CommandResult {
@@ -48,11 +48,8 @@ fn unknown(given: &str, near: &[&str]) -> Failure {
 
 /// Fetches a model, or a draft head; gives its place.
 fn fetch(id: &HubId, is_head: bool) -> Result<PathBuf, Failure> {
-    let bar = DownloadBar::new()?;
-    let mut show = |progress: &DownloadProgress| bar.show(progress);
     let failed = |error| Failure::model(anyhow::Error::from(error));
     let hub = Hub::from_env().map_err(failed)?;
-    let place = if is_head { hub.head(id, &mut show) } else { hub.target(id, &mut show) };
-    drop(bar);
-    place.map_err(failed)
+    let fetch = if is_head { Hub::head } else { Hub::target };
+    with_download(|show| fetch(&hub, id, show))?.map_err(failed)
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::bench::prompts::{CatalogueFile, SERVER, catalogue, fetched_sets};
 use crate::bench::{Table, TableStyle};
-use crate::cli::download_bar::DownloadBar;
+use crate::cli::backend::with_download;
 use crate::cli::exit::{CommandResult, Failure, report};
 use crate::cli::output::stdout;
 use crate::library::PinnedFiles;
@@ -59,9 +59,7 @@ pub(super) fn fetch(args: &FetchArgs) -> CommandResult {
 }
 
 fn fetch_one(file: &CatalogueFile, kept: &PinnedFiles, mirror: &str) -> anyhow::Result<()> {
-    let bar = DownloadBar::new()?;
-    kept.fetch(&file.pinned(mirror), &mut |progress| bar.show(progress))?;
-    drop(bar);
+    with_download(|show| kept.fetch(&file.pinned(mirror), show))??;
     report(&format!("{}: {} ({})", file.name, file.title, file.licence));
     if file.is_text() {
         report(&format!("use it with --rest-text {}", file.write_text(kept)?.display()));
