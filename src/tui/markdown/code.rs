@@ -2,7 +2,7 @@
 //! complete are kept with the parser's state after them, so that a streaming block costs one line
 //! a frame. Must never know colours.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxSet};
 
@@ -35,7 +35,7 @@ impl Highlighter {
         match &mut self.block {
             Some(block) if block.start == start && block.language == language => block.next = 0,
             block => {
-                let syntax = syntaxes().find_syntax_by_token(language);
+                let syntax = SYNTAXES.find_syntax_by_token(language);
                 let state = syntax.map(|syntax| (ParseState::new(syntax), ScopeStack::new()));
                 let language = language.to_string();
                 *block = Some(CodeBlock { language, start, state, lines: Vec::new(), next: 0 });
@@ -64,7 +64,7 @@ impl Highlighter {
 
 fn stretch(parser: &mut ParseState, scopes: &mut ScopeStack, line: &str) -> Option<Stretches> {
     // A line on which the grammar fails is shown without roles.
-    let changes = parser.parse_line(line, syntaxes()).ok()?;
+    let changes = parser.parse_line(line, &SYNTAXES).ok()?;
     let mut stretches = Stretches::new();
     let mut at = 0;
     let mut push = |from: usize, to: usize, role: SpanRole| match stretches.last_mut() {
@@ -82,8 +82,7 @@ fn stretch(parser: &mut ParseState, scopes: &mut ScopeStack, line: &str) -> Opti
 }
 
 fn role(scopes: &ScopeStack) -> SpanRole {
-    static ROLES: OnceLock<Vec<(Scope, SpanRole)>> = OnceLock::new();
-    let roles = ROLES.get_or_init(|| {
+    static ROLES: LazyLock<Vec<(Scope, SpanRole)>> = LazyLock::new(|| {
         [
             ("comment", SpanRole::Comment),
             ("string", SpanRole::Literal),
@@ -100,11 +99,8 @@ fn role(scopes: &ScopeStack) -> SpanRole {
         .as_slice()
         .iter()
         .rev()
-        .find_map(|scope| roles.iter().find(|role| role.0.is_prefix_of(*scope)))
+        .find_map(|scope| ROLES.iter().find(|role| role.0.is_prefix_of(*scope)))
         .map_or(SpanRole::Code, |role| role.1)
 }
 
-fn syntaxes() -> &'static SyntaxSet {
-    static SET: OnceLock<SyntaxSet> = OnceLock::new();
-    SET.get_or_init(SyntaxSet::load_defaults_newlines)
-}
+static SYNTAXES: LazyLock<SyntaxSet> = LazyLock::new(SyntaxSet::load_defaults_newlines);
