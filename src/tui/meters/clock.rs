@@ -56,9 +56,10 @@ fn lanes(timing: &Timing) -> [Vec<(Activity, f64)>; 2] {
     ]
 }
 
-/// Where the clock was drawn, and the column at which each of its rounds ends.
+/// Where the clock was drawn, and the column of it at which each of its rounds ends.
 #[derive(Clone, Debug, Default)]
 pub struct ClockSeen {
+    /// Of the rows that show rounds: numbers and lanes, once there are rounds.
     area: Rect,
     ends: Vec<(u16, usize)>,
     /// The round under the mouse.
@@ -69,7 +70,7 @@ impl ClockSeen {
     /// The round at this cell of the screen.
     pub fn round(&self, x: u16, y: u16) -> Option<usize> {
         let inside = self.area.contains((x, y).into());
-        let (_, round) = self.ends.iter().find(|(end, _)| inside && x < *end)?;
+        let (_, round) = self.ends.iter().find(|(end, _)| inside && x < self.area.x + end)?;
         Some(*round)
     }
 
@@ -82,10 +83,8 @@ impl ClockSeen {
 /// The clock as it is to be drawn.
 pub(super) struct RoundClock {
     pub rows: Vec<Line<'static>>,
-    /// How many of the rows show rounds: numbers and lanes, once there are rounds.
-    lanes: usize,
-    ends: Vec<(u16, usize)>,
-    pointed: Option<usize>,
+    /// Of its place, only the height is known.
+    seen: ClockSeen,
 }
 
 impl RoundClock {
@@ -98,7 +97,7 @@ impl RoundClock {
         let times = times(state, pointed.copied(), usize::from(width), styles);
         let pointed = pointed.map(|(at, _)| *at);
         let Some(shown) = pointed.or(state.tree.shown().map(|(at, _)| at)) else {
-            return Self { rows: times, lanes: 0, ends: Vec::new(), pointed };
+            return Self { rows: times, seen: ClockSeen { pointed, ..ClockSeen::default() } };
         };
         let whole = |round: &Round| round.timing.total_ms() + round.timing.plan_ms;
         let all: f64 = rounds.iter().map(|(_, round)| whole(round)).sum();
@@ -131,16 +130,16 @@ impl RoundClock {
             ends.push((NAMES + column(end), at));
             begun = end;
         }
-        let lanes = rows.len();
-        Self { rows: rows.into_iter().chain(times).collect(), lanes, ends, pointed }
+        let area = Rect { height: rows.len() as u16, ..Rect::default() };
+        let rows = rows.into_iter().chain(times).collect();
+        Self { rows, seen: ClockSeen { area, ends, pointed } }
     }
 
     /// Draws it; returns where its rounds are.
     pub fn draw(self, frame: &mut Frame<'_>, area: Rect) -> ClockSeen {
-        let lanes = Rect { height: area.height.min(self.lanes as u16), ..area };
         draw_rows(frame, area, self.rows);
-        let ends = self.ends.into_iter().map(|(end, round)| (area.x + end, round)).collect();
-        ClockSeen { area: lanes, ends, pointed: self.pointed }
+        let height = area.height.min(self.seen.area.height);
+        ClockSeen { area: Rect { height, ..area }, ..self.seen }
     }
 }
 
