@@ -13,7 +13,7 @@ use super::files::{draw, print, save};
 use super::isolated;
 use crate::bench::strategies::{
     self as bench, BenchCandidate, BenchRun, CandidateBatch, CandidateLine, Environment, Models,
-    PLAIN, Results, Stop, Sweep,
+    PLAIN, Results, Stop,
 };
 use crate::bench::{Chart, Table, prompts};
 use crate::cli::backend;
@@ -38,8 +38,8 @@ pub(super) struct BenchSession<'a> {
     pub(super) settings: Settings,
     pub(super) machine: Machine,
     run: BenchRun,
-    stop: Arc<Stop>,
-    results: Results,
+    pub(super) stop: Arc<Stop>,
+    pub(super) results: Results,
     /// Whether a strategy failed where the target alone did not.
     failed: bool,
     /// Why candidates took no part, each with the exit code if none did.
@@ -103,10 +103,6 @@ impl<'a> BenchSession<'a> {
     /// The controls that all candidates start from.
     pub(super) fn base(&self) -> Controls {
         backend::controls(&self.settings).get()
-    }
-
-    pub(super) fn is_stopped(&self) -> bool {
-        self.stop.is_set()
     }
 
     /// Loads the models of the settings.
@@ -260,14 +256,10 @@ impl<'a> BenchSession<'a> {
         &mut self,
         lines: Vec<Result<CandidateLine, String>>,
     ) -> Vec<CandidateLine> {
-        let mut accepted = Vec::new();
-        for line in lines {
-            match line {
-                Ok(line) => accepted.push(line),
-                Err(error) => self.leave_out(Code::Usage, error),
-            }
-        }
-        accepted
+        let accept = |line: Result<CandidateLine, String>| {
+            line.map_err(|why| self.leave_out(Code::Usage, why)).ok()
+        };
+        lines.into_iter().filter_map(accept).collect()
     }
 
     /// Whether a candidate took no part that should have. A row of a paper may need a model or a
@@ -275,11 +267,6 @@ impl<'a> BenchSession<'a> {
     fn has_failures(&self) -> bool {
         let absent = |code| self.results.kind == PAPER && code == Code::Usage;
         self.left_out.iter().any(|&(code, _)| !absent(code))
-    }
-
-    /// Adds curves to the results.
-    pub(super) fn add_sweeps(&mut self, sweeps: Vec<Sweep>) {
-        self.results.sweeps.extend(sweeps);
     }
 
     /// Runs candidates in turn on one set of loaded models, and adds what they did to the results.

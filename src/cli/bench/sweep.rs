@@ -95,8 +95,8 @@ fn trees(args: &SweepArgs, axes: &[SweepAxis], session: &mut BenchSession<'_>) -
             variants.tree(&base, axis, &head, ready.blocks.max(1), values.as_deref());
         }
         session.run(&mut backend, &variants.candidates, Models::from(&ready));
-        session.add_sweeps(variants.sweeps);
-        if session.is_stopped() {
+        session.results.sweeps.extend(variants.sweeps);
+        if session.stop.is_set() {
             break;
         }
     }
@@ -114,7 +114,7 @@ fn precisions(session: &mut BenchSession<'_>) -> CommandResult {
         run_one(session, &mut Backend::from(loaded), &name, session.base());
         sweep.points.push((name, None));
     }
-    session.add_sweeps(vec![sweep]);
+    session.results.sweeps.push(sweep);
     Ok(())
 }
 
@@ -127,7 +127,7 @@ fn placements(args: &SweepArgs, session: &mut BenchSession<'_>) -> CommandResult
     let mut sweep = Sweep::new("Placement of target and draft", "placement");
     let most = if args.quick { QUICK_PLACEMENTS } else { usize::MAX };
     for placement in placements_in_order(&found).iter().take(most) {
-        if session.is_stopped() {
+        if session.stop.is_set() {
             break;
         }
         let name = messages::placement(placement);
@@ -152,7 +152,7 @@ fn placements(args: &SweepArgs, session: &mut BenchSession<'_>) -> CommandResult
             Err(reason) => session.leave_out(Code::Model, format!("{name}: {reason}")),
         }
     }
-    session.add_sweeps(vec![sweep]);
+    session.results.sweeps.push(sweep);
     Ok(())
 }
 
