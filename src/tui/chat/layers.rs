@@ -16,7 +16,8 @@ pub(crate) fn links(state: &ScreenState) -> Vec<(Rect, String)> {
     let mut found = Vec::new();
     let seen = &state.chat.seen;
     for (line, row) in seen.area.rows().zip(&seen.rows).filter(|_| is_free(state)) {
-        let Some(said) = state.chat.turns().get(row.turn).filter(|said| !said.links().is_empty())
+        let Some(said) =
+            state.chat.turns().get(row.turn).filter(|said| !said.document.links().is_empty())
         else {
             continue;
         };
@@ -25,7 +26,7 @@ pub(crate) fn links(state: &ScreenState) -> Vec<(Rect, String)> {
         for piece in said.rows_of(TurnPart::Text).get(at).into_iter().flatten() {
             let width = piece.text.width() as u16;
             let is_here = |link: &&Link| piece.at.is_some_and(|at| link.bytes.contains(&at));
-            if let Some(link) = said.links().iter().find(is_here) {
+            if let Some(link) = said.document.links().iter().find(is_here) {
                 let place = Rect { x, width, ..line }.intersection(line);
                 found.push((place, link.to.clone()));
             }
@@ -55,10 +56,11 @@ pub(super) fn draw_pictures(
         let said = &chat.turns[row.turn];
         match row.shows {
             Shows::Row(TurnPart::Text, text) => {
-                said.images(text).iter().for_each(|path| pictures.want(path));
+                said.document.images(text).iter().for_each(|path| pictures.want(path));
             }
             Shows::Picture(text, image, row) if free => {
-                let picture = said.images(text).get(image).and_then(|path| pictures.get(path));
+                let picture =
+                    said.document.images(text).get(image).and_then(|path| pictures.get(path));
                 let left = before(TurnPart::Text).min(area.width);
                 let (x, y) = (area.x + left, area.y + at);
                 let place = Rect::new(x, y, area.width - left, area.height - at);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::TurnPart;
 use crate::chat::{AnswerEnd, AnswerTotals, Cut, Given, Message, Role, SavedTurn, Versions};
 use crate::decode::{BothMinds, Committed, Finish, Round, Summary};
-use crate::tui::markdown::{Document, Link, TextRow};
+use crate::tui::markdown::{Document, TextRow};
 use crate::tui::meters::payoff::Speedup;
 
 /// How a message ended.
@@ -80,7 +80,7 @@ pub struct Turn {
     /// Whether the row below it compares rounds, as for the demo, and not speeds.
     pub counts_rounds: bool,
     pub versions: OtherVersions,
-    document: Document,
+    pub(super) document: Document,
 }
 
 impl Turn {
@@ -146,16 +146,6 @@ impl Turn {
             forced: self.forced.clone(),
             given: self.given.clone(),
         }
-    }
-
-    /// The links in its text, as last laid out.
-    pub(crate) fn links(&self) -> &[Link] {
-        self.document.links()
-    }
-
-    /// The addresses of the images below row `row` of its text, as last laid out.
-    pub(crate) fn images(&self, row: usize) -> &[String] {
-        self.document.images(row)
     }
 
     pub(crate) fn thought_text(&self) -> Option<&str> {

@@ -163,7 +163,7 @@ fn all_rows(state: &ScreenState, footers: &[Vec<Line<'_>>]) -> Vec<ChatRow> {
         let mut at = 0;
         while at < text.len() {
             shows.push(Shows::Row(TurnPart::Text, at));
-            for (image, path) in said.images(at).iter().enumerate() {
+            for (image, path) in said.document.images(at).iter().enumerate() {
                 let rows = 0..state.pictures.rows(path);
                 shows.extend(rows.map(|row| Shows::Picture(at, image, row)));
             }
@@ -294,7 +294,9 @@ fn line(
                 line = marked(line, &found, styles.selected.add_modifier(Modifier::BOLD));
             }
             line.spans.insert(0, gutter);
-            for picture in said.images(at).iter().filter_map(|path| state.pictures.get(path)) {
+            for picture in
+                said.document.images(at).iter().filter_map(|path| state.pictures.get(path))
+            {
                 let (width, height) = picture.pixels;
                 line.push_span(Span::styled(format!(" {width} × {height} px"), styles.dim));
             }
