@@ -101,6 +101,12 @@ fn area(text: &str) -> TextArea<'static> {
     area
 }
 
+fn delete_before(area: &mut TextArea<'_>, chars: usize) {
+    for _ in 0..chars {
+        area.delete_char();
+    }
+}
+
 impl Input {
     /// The text area, to be drawn.
     pub fn area(&self) -> &TextArea<'static> {
@@ -277,11 +283,7 @@ impl Input {
     pub fn backspace(&mut self) {
         // A folded text goes whole: half a mark would stand for nothing.
         let chars = self.folds.mark_before(self.before()).unwrap_or(self.characters()[0]);
-        self.edit(|area| {
-            for _ in 0..chars {
-                area.delete_char();
-            }
-        });
+        self.edit(|area| delete_before(area, chars));
     }
 
     /// Deletes the character under the cursor, whole.
@@ -392,9 +394,7 @@ impl Input {
                 let begun = self.path().map_or(0, |path| path.chars().count());
                 let space = if path.ends_with('/') { "" } else { " " };
                 self.edit(|area| {
-                    for _ in 0..begun {
-                        area.delete_char();
-                    }
+                    delete_before(area, begun);
                     area.insert_str(format!("{path}{space}"))
                 });
             }

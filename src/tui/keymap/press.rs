@@ -66,9 +66,7 @@ impl KeyPress {
         let held = MODIFIERS.iter().filter(|(modifier, ..)| self.modifiers.contains(*modifier));
         held.map(|(_, name)| *name).collect::<String>() + &code
     }
-}
 
-impl KeyPress {
     /// Reads a key as the settings write it: `ctrl+x`, `alt+enter`, `shift+tab`, `f5`, `pgup`, `?`.
     ///
     /// # Errors

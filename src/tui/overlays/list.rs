@@ -67,9 +67,7 @@ impl<T: ListRow> FilteredList<T> {
         self.rows = rows;
         self.select(0);
     }
-}
 
-impl<T: ListRow> FilteredList<T> {
     /// A box with it, each of its rows as `line` makes it, or `none` if no row fits the filter.
     pub(crate) fn page(
         &self,
