@@ -53,7 +53,7 @@ pub enum ScreenEvent {
     /// Time has passed.
     Tick,
     /// Where the conversation was saved, or why it was not; if the user asked for it, success is
-    /// told too.
+    /// reported too.
     Saved { asked: bool, result: Result<Saved, String> },
     /// Saved conversations.
     Sessions(Vec<SessionHead>),
@@ -97,7 +97,7 @@ pub enum Effect {
     /// Put these controls into force. Precedes the `Send` it belongs to.
     Apply(Controls),
     /// Save the conversation, with what there is next to its messages; if the user asked for it,
-    /// success is told too.
+    /// success is reported too.
     Save { turns: Vec<SavedTurn>, extras: Extras, asked: bool },
     /// Save this message, which belongs to no conversation yet, for the next start; `None` deletes
     /// the one that was saved.
