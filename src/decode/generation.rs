@@ -150,6 +150,7 @@ impl Generation<'_> {
         let draft_ms = milliseconds(start);
         let (verified, ahead, timing) = self.verify(options, &drafted)?;
         let accepted = self.accept(&drafted, &verified);
+        self.engine.target.reuse(verified.logits);
         let mut round = self.record(options, drafted, ahead, accepted);
         round.traffic = self.engine.traffic().since(traffic);
         round.timing = Timing { draft_ms, ..timing };

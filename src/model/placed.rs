@@ -250,6 +250,10 @@ impl Target for PlacedTarget {
         }
     }
 
+    fn reuse(&mut self, logits: Vec<f32>) {
+        self.cpu.reuse(logits);
+    }
+
     fn truncate(&mut self, len: usize) {
         self.cpu.truncate(len);
         match &mut self.gpu {

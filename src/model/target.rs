@@ -105,6 +105,11 @@ pub trait Target: Send {
     /// Keeps the KV rows of `path` as the next committed positions. The path is ascending node
     /// indices of the last verified tree, root first, each the parent of the next.
     fn commit(&mut self, path: &[usize]);
+    /// Takes back logits that are no longer needed; the next pass may write to their memory instead
+    /// of clearing new memory.
+    fn reuse(&mut self, logits: Vec<f32>) {
+        drop(logits);
+    }
     /// Rolls the KV cache back: forgets every position from `len` on. A target with recurrent
     /// layers may have to forget more: see [`Self::len`].
     fn truncate(&mut self, len: usize);

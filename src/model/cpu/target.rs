@@ -240,6 +240,10 @@ impl Target for CpuTarget {
         self.pending = 0;
     }
 
+    fn reuse(&mut self, logits: Vec<f32>) {
+        self.model.logits = logits;
+    }
+
     fn truncate(&mut self, len: usize) {
         self.model.caches[0].truncate(len);
         self.pending = 0;
@@ -386,7 +390,8 @@ impl CpuTarget {
         let mut normed = Vec::new();
         let size = [count, hidden];
         let mut rows = ResultRows::of(&self.features, size, &mut features, &mut normed);
-        let mut logits = vec![0.0; count * self.model.config.vocab];
+        let mut logits = std::mem::take(&mut self.model.logits);
+        logits.resize(count * self.model.config.vocab, 0.0);
         let mut pass = self.model.pass();
         let stream = pass.embed(&tokens, &mask);
         if let Some(lower) = lower {
