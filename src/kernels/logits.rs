@@ -12,7 +12,7 @@ pub fn maxima(row: &[f32], run: usize) -> Vec<f32> {
 }
 
 /// Σ exp((x − `peak`) / `temperature`), where `peak` is the greatest number of the row; plus
-/// infinity counts as the largest number, and NaN as nothing. Its relative error is at most 1e-6.
+/// infinity counts as the largest number, and NaN as nothing. Its relative error is at most 2e-6.
 pub fn sum_exp(row: &[f32], peak: f32, temperature: f32) -> f64 {
     lanes::run(Isa::best(), SumExp { row, peak, temperature })
 }
