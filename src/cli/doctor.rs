@@ -234,8 +234,9 @@ fn chosen(loaded: &LoadedModels) -> String {
         report.row("c", format!("{c:.1} draft steps in one pass of the target"));
     }
     let blocks = match ready.depths {
+        // What drafts first may have no blocks.
+        _ if ready.blocks == 0 => "none".to_owned(),
         Depths::Elastic(most) => format!("{} of {most}", ready.blocks),
-        Depths::Fixed(0) => "none".to_owned(),
         Depths::Fixed(blocks) => format!("{blocks} (fixed)"),
     };
     report.row("M", blocks);
