@@ -32,7 +32,7 @@ impl Noise {
 
 /// The tokens with the largest weight + scale · Gumbel noise. Few tokens come close to the best, so
 /// the noise of the others need not be computed.
-pub(super) struct Race {
+pub(super) struct GumbelTopK {
     noise: Noise,
     scale: f64,
     count: usize,
@@ -42,8 +42,8 @@ pub(super) struct Race {
     least: f64,
 }
 
-impl Race {
-    /// A race for the `count` largest scores, at least one.
+impl GumbelTopK {
+    /// For the `count` largest scores, at least one.
     pub(super) fn new(noise: Noise, scale: f64, count: usize) -> Self {
         let best = Vec::with_capacity(count + 1);
         Self { noise, scale, count, best, least: f64::NEG_INFINITY }
@@ -55,8 +55,8 @@ impl Race {
         weight + self.scale * gumbel_bound(bits) > self.least
     }
 
-    /// Enters a token.
-    pub(super) fn enter(&mut self, token: u32, weight: f64) {
+    /// Takes a token into account.
+    pub(super) fn offer(&mut self, token: u32, weight: f64) {
         let bits = self.noise.bits(token);
         if self.admits(weight, bits) {
             let score = weight + self.scale * gumbel(bits);
@@ -69,9 +69,9 @@ impl Race {
         }
     }
 
-    /// Enters every token of a row, whose logit i is that of `token(i)`; `weight` rises with a
-    /// logit.
-    pub(super) fn enter_row(
+    /// Takes every token of a row into account. Logit i is that of `token(i)`; `weight` rises with
+    /// a logit.
+    pub(super) fn offer_row(
         &mut self,
         row: &[f32],
         token: impl Fn(u32) -> u32,
@@ -87,8 +87,9 @@ impl Race {
             let every = peaks.bits.len();
             for (i, (logit, bits)) in peaks.logits.into_iter().zip(peaks.bits).enumerate() {
                 if self.admits(weight(logit), bits) {
-                    let group = tokens.iter().zip(logits).skip(i).step_by(every);
-                    group.for_each(|(&token, &x)| self.enter(token, weight(x)));
+                    for (&token, &x) in tokens.iter().zip(logits).skip(i).step_by(every) {
+                        self.offer(token, weight(x));
+                    }
                 }
             }
         }

@@ -14,7 +14,7 @@
 //! Tokens per round with the bundled pair on its held-out prompts with three seeds, γ = 16, k = 10,
 //! D = 7, at T = 1: 4.40 if ranked by the draft alone, 5.84 coupled.
 
-use super::noise::{Noise, Race};
+use super::noise::{GumbelTopK, Noise};
 use super::{Coupling, SamplerSettings, rows, sampler, top_log_probs};
 
 /// Over how many tokens coupled probabilities are normalised. All other tokens rank after these.
@@ -85,15 +85,15 @@ fn coupled(
 ) -> Vec<(u32, f32)> {
     let top = rows::clamp(rows::max(row));
     let weight = |x: f32| f64::from(rows::clamp(x) - top);
-    let mut race = Race::new(noise, f64::from(settings.temperature), width.max(COUNTED));
+    let mut noisy = GumbelTopK::new(noise, f64::from(settings.temperature), width.max(COUNTED));
     if settings.filters() {
         for (id, x) in sampler::head(row, settings) {
-            race.enter(token(id), weight(x));
+            noisy.offer(token(id), weight(x));
         }
     } else {
-        race.enter_row(row, token, weight);
+        noisy.offer_row(row, token, weight);
     }
-    let mut best = race.best();
+    let mut best = noisy.best();
     let Some(&(_, first)) = best.first() else { return Vec::new() };
     let total: f64 = best.iter().map(|&(_, x)| f64::from(rows::exp((x - first) as f32))).sum();
     let total = first + rows::ln(total);

@@ -12,7 +12,7 @@
 
 use super::history::TokenUses;
 use super::logprobs::{Filter, Logprobs};
-use super::noise::{Noise, Race};
+use super::noise::{GumbelTopK, Noise};
 use super::rows;
 use crate::kernels::sum_exp;
 use serde::{Deserialize, Serialize};
@@ -158,7 +158,7 @@ impl Sampler {
     /// The token at `position` of the text (0 is the first token of the prompt), from its raw
     /// logits `[vocab]` and the text before it.
     pub fn draw(&mut self, logits: &[f32], position: usize, history: &TokenUses) -> u32 {
-        let drawn = self.race(logits, position, history);
+        let drawn = self.draw_freely(logits, position, history);
         self.forced_at(position).unwrap_or(drawn)
     }
 
@@ -178,7 +178,7 @@ impl Sampler {
         Logprobs::of(logits, taken, penalised, self.kept.as_ref())
     }
 
-    fn race(&mut self, logits: &[f32], position: usize, history: &TokenUses) -> u32 {
+    fn draw_freely(&mut self, logits: &[f32], position: usize, history: &TokenUses) -> u32 {
         let settings = self.settings;
         self.kept = None;
         if settings.is_greedy() {
@@ -188,17 +188,17 @@ impl Sampler {
         let row = self.penalise(logits, history);
         let top = rows::clamp(rows::max(row));
         let scaled = |x: f32| f64::from((rows::clamp(x) - top) / settings.temperature);
-        let mut race = Race::new(noise, 1.0, 1);
+        let mut noisy = GumbelTopK::new(noise, 1.0, 1);
         if settings.filters() {
             let kept = head(row, &settings);
             self.kept = Kept::new(&kept, settings);
             for (token, x) in kept {
-                race.enter(token, scaled(x));
+                noisy.offer(token, scaled(x));
             }
         } else {
-            race.enter_row(row, |token| token, scaled);
+            noisy.offer_row(row, |token| token, scaled);
         }
-        race.best().first().map_or(0, |&(token, _)| token)
+        noisy.best().first().map_or(0, |&(token, _)| token)
     }
 
     /// The distribution that [`Self::draw`] draws from: (token, probability), likeliest first,
