@@ -4,6 +4,7 @@
 
 use super::isa::Isa;
 use super::lanes::{self, LANES, Lanes, Work};
+use super::logits::greatest;
 use super::math;
 
 /// What [`softmax_less`] measured in a row.
@@ -38,7 +39,7 @@ impl Work for Softmax<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self) -> usize {
-        let peak = peak::<L>(self.0);
+        let peak = greatest::<L>(self.0);
         let likeliest = self.0.iter().position(|&logit| logit >= peak).unwrap_or(0);
         let factor = 1.0 / exponents::<L>(self.0, peak);
         for x in self.0 {
@@ -63,7 +64,7 @@ impl Work for SoftmaxLess<'_> {
         let mark = logits[token];
         let above = logits.iter().map(|&x| u32::from(x > mark)).sum();
         let expected = product::<L>(logits, wanted);
-        let peak = peak::<L>(logits);
+        let peak = greatest::<L>(logits);
         let sum = exponents::<L>(logits, peak);
         let factor = 1.0 / sum;
         for (x, wanted) in logits.iter_mut().zip(wanted) {
@@ -71,18 +72,6 @@ impl Work for SoftmaxLess<'_> {
         }
         RowLoss { cross_entropy: peak + sum.ln() - expected, above }
     }
-}
-
-/// The greatest number.
-#[inline(always)]
-fn peak<L: Lanes>(x: &[f32]) -> f32 {
-    let (whole, rest) = x.as_chunks::<LANES>();
-    let mut peak = math::padded::<L>(rest, f32::NEG_INFINITY);
-    for x in whole {
-        // SAFETY: 16 floats.
-        peak = L::max(unsafe { L::load(x.as_ptr()) }, peak);
-    }
-    L::greatest(peak)
 }
 
 /// Σ x · y.

@@ -82,8 +82,9 @@ impl Work for Maxima<'_> {
     }
 }
 
+/// The greatest number of a row.
 #[inline(always)]
-fn greatest<L: Lanes>(row: &[f32]) -> f32 {
+pub(super) fn greatest<L: Lanes>(row: &[f32]) -> f32 {
     /// Enough that no comparison waits for the one before.
     const WIDE: usize = 4;
     let least = L::splat(f32::NEG_INFINITY);

@@ -23,7 +23,7 @@ pub struct LoadRequest<'a> {
 }
 
 impl<'a> LoadRequest<'a> {
-    /// A request whose progress nobody follows.
+    /// A request that reports no progress.
     pub fn new(
         config: &'a Config,
         source: &'a dyn WeightSource,

@@ -83,15 +83,17 @@ fn coupled(
     noise: Noise,
     width: usize,
 ) -> Vec<(u32, f32)> {
-    let top = rows::clamp(rows::max(row));
+    let kept = settings.filters().then(|| sampler::head(row, settings));
+    let top = sampler::top_of(row, kept.as_deref());
     let weight = |x: f32| f64::from(rows::clamp(x) - top);
     let mut noisy = GumbelTopK::new(noise, f64::from(settings.temperature), width.max(COUNTED));
-    if settings.filters() {
-        for (id, x) in sampler::head(row, settings) {
-            noisy.offer(token(id), weight(x));
+    match kept {
+        Some(kept) => {
+            for (id, x) in kept {
+                noisy.offer(token(id), weight(x));
+            }
         }
-    } else {
-        noisy.offer_row(row, token, weight);
+        None => noisy.offer_row(row, token, weight),
     }
     let mut best = noisy.best();
     let Some(&(_, first)) = best.first() else { return Vec::new() };

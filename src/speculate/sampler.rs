@@ -186,17 +186,18 @@ impl Sampler {
         }
         let noise = Noise::new(settings.seed, position);
         let row = self.penalise(logits, history);
-        let top = rows::clamp(rows::max(row));
+        let kept = settings.filters().then(|| head(row, &settings));
+        let top = top_of(row, kept.as_deref());
         let scaled = |x: f32| f64::from((rows::clamp(x) - top) / settings.temperature);
         let mut noisy = GumbelTopK::new(noise, 1.0, 1);
-        if settings.filters() {
-            let kept = head(row, &settings);
-            self.kept = Kept::new(&kept, settings);
-            for (token, x) in kept {
-                noisy.offer(token, scaled(x));
+        match kept {
+            Some(kept) => {
+                self.kept = Kept::new(&kept, settings);
+                for (token, x) in kept {
+                    noisy.offer(token, scaled(x));
+                }
             }
-        } else {
-            noisy.offer_row(row, |token| token, scaled);
+            None => noisy.offer_row(row, |token| token, scaled),
         }
         noisy.best().first().map_or(0, |&(token, _)| token)
     }
@@ -210,7 +211,7 @@ impl Sampler {
             return vec![(rows::argmax(row), 1.0)];
         }
         let kept = head(row, &settings);
-        let top = kept.first().map_or(0.0, |&(_, x)| x);
+        let top = top_of(row, Some(&kept));
         let weight = |x: f32| f64::from(rows::exp((x - top) / settings.temperature));
         let total: f64 = kept.iter().map(|&(_, x)| weight(x)).sum();
         let shares = kept.into_iter().map(|(token, x)| (token, (weight(x) / total) as f32));
@@ -230,6 +231,14 @@ impl Sampler {
             *x = settings.penalised(*x, uses);
         }
         &self.scratch
+    }
+}
+
+/// The largest logit of a row, from what [`head`] has left of it if it was called.
+pub(super) fn top_of(row: &[f32], kept: Option<&[(u32, f32)]>) -> f32 {
+    match kept {
+        Some(kept) => kept.first().map_or(0.0, |&(_, x)| x),
+        None => rows::clamp(rows::max(row)),
     }
 }
 
