@@ -13,8 +13,10 @@ const PARTS: [usize; 3] = [8, 4, 2];
 const LEAST: usize = 4096;
 /// How many of the latest tokens decide which part is enough.
 const RECENT: usize = 256;
-/// A part is enough if at most one in so many of these tokens was not scored.
-const ONE_IN: usize = 32;
+/// A part is enough if at most so many of these tokens were not scored. In a short text that is a
+/// larger share: the control tokens of a chat and the first rare words come before anything is known
+/// about the text.
+const MISSING: usize = 8;
 
 /// The scored tokens, which follow the text.
 #[derive(Debug)]
@@ -58,10 +60,8 @@ impl RecentVocabulary {
     /// How many first tokens are scored.
     pub(super) fn first(&self) -> usize {
         let recent = &self.needed[self.needed.len().saturating_sub(RECENT)..];
-        let is_enough = |first: &usize| {
-            let missing = recent.iter().filter(|&needed| needed > first).count();
-            missing * ONE_IN <= recent.len()
-        };
+        let is_enough =
+            |first: &usize| recent.iter().filter(|&needed| needed > first).count() <= MISSING;
         let mut parts = PARTS.iter().map(|part| (self.vocab / part).max(LEAST));
         self.first.fixed().or_else(|| parts.find(is_enough)).unwrap_or(self.vocab).min(self.vocab)
     }
@@ -96,6 +96,7 @@ mod tests {
         let mut text: Vec<u32> = (0..300).collect();
         let mut vocabulary = after(&text, Setting::Auto);
         assert_eq!(vocabulary.first(), VOCAB / 8);
+        assert_eq!(after(&[79_999, 70_000, 60_000, 1, 2], Setting::Auto).first(), VOCAB / 8);
         text.extend((0..300).map(rare));
         vocabulary.set_text(&text, 300);
         assert_eq!(vocabulary.first(), VOCAB);
