@@ -14,8 +14,8 @@ const LEAST: usize = 4096;
 /// How many of the latest tokens decide which part is enough.
 const RECENT: usize = 256;
 /// A part is enough if at most so many of these tokens were not scored. In a short text that is a
-/// larger share: the control tokens of a chat and the first rare words come before anything is known
-/// about the text.
+/// larger share, because the control tokens of a chat and some rare words say little about the
+/// rest.
 const MISSING: usize = 8;
 
 /// The scored tokens, which follow the text.
