@@ -147,7 +147,7 @@ fn where_nothing_pays_hardly_anything_is_lost() {
 }
 
 #[test]
-fn a_model_that_pays_drafts_soon_and_in_the_next_answer_at_once() {
+fn a_model_that_pays_drafts_within_ten_rounds_and_in_the_next_answer_at_once() {
     for small in [false, true] {
         let good = (2.0, 1.3 * PASS);
         let (head, small, kind) = match small {
@@ -157,7 +157,7 @@ fn a_model_that_pays_drafts_soon_and_in_the_next_answer_at_once() {
         let text = Text { context: (1.1, 1.03 * PASS), head, small, slow: 1.0 };
         let mut budgets = started(false);
         let course = answers(&mut budgets, &text, 1, 60);
-        assert!(course.rounds[13..24].iter().all(|&drafted| drafted == kind), "{course:?}");
+        assert!(course.rounds[10..24].iter().all(|&drafted| drafted == kind), "{course:?}");
         assert!(course.share(kind) > 0.8, "{course:?}");
         let next = answers(&mut budgets, &text, 1, 60);
         assert!(next.share(kind) > 0.9, "{next:?}");

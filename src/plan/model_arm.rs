@@ -17,10 +17,9 @@ const FEW: usize = 16;
 const HORIZON: f64 = 32.0;
 /// The weight of a newly measured time.
 const NEAR: f64 = 0.25;
-/// How many rounds pass before an arm that has lost is first tried again. That is soon, because
-/// some unlucky rounds look like a loss; each failed trial multiplies the wait by [`PATIENCE`].
-const FIRST_WAIT: u64 = 6;
-const PATIENCE: u64 = 4;
+/// How many rounds pass before an arm that has lost is first tried again; each failed trial
+/// doubles the wait.
+const FIRST_WAIT: u64 = 24;
 const LONGEST_WAIT: u64 = 384;
 
 /// A drafter that takes time.
@@ -80,7 +79,7 @@ impl ModelArm {
         self.joined = false;
         self.rounds = 0.0;
         // Another text may suit it better.
-        self.wait = self.wait.min(PATIENCE * FIRST_WAIT);
+        self.wait = self.wait.min(2 * FIRST_WAIT);
         self.known = self.known.min(reused);
     }
 
@@ -155,7 +154,7 @@ impl ModelArm {
 
     /// Ends a trial.
     pub(super) fn judged(&mut self, won: bool) {
-        self.wait = if won { FIRST_WAIT } else { (PATIENCE * self.wait).min(LONGEST_WAIT) };
+        self.wait = if won { FIRST_WAIT } else { (2 * self.wait).min(LONGEST_WAIT) };
     }
 
     /// For the next start; `plain_ms` is the time of a round without a draft.
@@ -169,7 +168,7 @@ impl ModelArm {
             self.pace = learned.round.at(plain_ms);
             self.read_ms = learned.read * plain_ms;
             self.tried = true;
-            self.wait = PATIENCE * FIRST_WAIT;
+            self.wait = 2 * FIRST_WAIT;
             self.since = learned.since.min(LONGEST_WAIT);
         }
     }

@@ -4,8 +4,8 @@
 /// How many rounds the long-run mean counts for against those of this answer.
 const PRIOR: f64 = 3.0;
 /// The same for a model: what its draft gains varies more from round to round than between texts,
-/// and giving it up too soon costs more than a few rounds that it loses.
-const PRIOR_OF_MODEL: f64 = 16.0;
+/// and a round that it loses costs more than one without a draft saves.
+const PRIOR_OF_MODEL: f64 = 6.0;
 /// The factor by which earlier rounds of this answer lose weight with each round, because texts
 /// change.
 const FADE: f64 = 0.9;
@@ -287,7 +287,7 @@ mod tests {
         for _ in 0..40 {
             pace.note(3.0, 2.0);
         }
-        assert!(pace.expected_in(0.5).tokens > 2.3, "its own rounds count too: {pace:?}");
+        assert!(pace.expected_in(0.5).tokens > 2.6, "its own rounds weigh more: {pace:?}");
         // A draft of which nothing was ever accepted says nothing about the text.
         let mut none = Ease::default();
         none.note(1.0, 0.0);
