@@ -177,7 +177,7 @@ impl ProductKernel for Q6K {
                     let mut dot = starts::<L, M>(below.add(j), 16);
                     for (i, w) in w.into_iter().enumerate() {
                         if !at_once && Self::is_prefetched(j, i) {
-                            prefetch.next::<L>();
+                            prefetch.after_sums::<L, 1, M>(1, std::array::from_mut(&mut dot));
                         }
                         narrow_dots::<L, M>(&mut dot, w, x.add(4 * i));
                     }

@@ -320,7 +320,7 @@ pub(super) unsafe fn fifth_dots<L: Lanes, const M: usize, const HALF: usize>(
         let x = x.add(16 * HALF);
         if const { HALF == 0 } {
             fifth_bits::<L, M, 4, 3>(dot, plane, lines, x, prefetch);
-            prefetch.next::<L>();
+            prefetch.after_sums::<L, 1, M>(1, std::array::from_mut(dot));
             fifth_bits::<L, M, 2, 1>(dot, plane, lines.add(LINE), x.add(8), prefetch);
         } else {
             fifth_bits::<L, M, 0, -1>(dot, plane, lines, x, prefetch);
@@ -346,7 +346,7 @@ unsafe fn fifth_bits<L: Lanes, const M: usize, const LOW: i32, const HIGH: i32>(
     unsafe {
         let (low, high) = L::nibbles(L::load_b(line));
         narrow_dots::<L, M>(dot, L::with_bits::<LOW>(low, plane, 0x10), x);
-        prefetch.next::<L>();
+        prefetch.after_sums::<L, 1, M>(1, std::array::from_mut(dot));
         narrow_dots::<L, M>(dot, L::with_bits::<HIGH>(high, plane, 0x10), x.add(4));
     }
 }
