@@ -9,6 +9,7 @@ pub(crate) mod vi;
 pub(crate) mod view;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ratatui::style::Style;
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};
@@ -59,8 +60,9 @@ pub struct Input {
     aside: Option<String>,
     /// The question that is being edited: its place among the turns.
     pub editing: Option<usize>,
-    /// The message that was just refused for a file that it names: sent again, it goes as it is.
-    pub sends_as_written: Option<String>,
+    /// The message that was just refused for a file that it names, and until when this is shown:
+    /// sent again before, it goes as it is.
+    pub sends_as_written: Option<(String, Duration)>,
     /// Messages that are sent when the answer under way has ended.
     pub queue: Vec<String>,
     /// What letters do, with the keys of vi.

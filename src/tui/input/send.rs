@@ -100,7 +100,8 @@ pub(crate) fn attach(state: &mut ScreenState, name: &str, text: &str) {
 }
 
 /// The files that the words of a message name were read: it is sent with their texts after it. If
-/// one cannot be read, that is said, and the same message sent again goes as it is.
+/// one cannot be read, that is said, and while it is shown, the same message sent again goes as it
+/// is.
 pub(crate) fn read(state: &mut ScreenState, message: String, files: Vec<NamedFile>) {
     // Something else was written meanwhile.
     if state.input.text() != message {
@@ -122,7 +123,7 @@ pub(crate) fn read(state: &mut ScreenState, message: String, files: Vec<NamedFil
     if let Some(why) = problem {
         let send = state.display.keys.name(Action::Send);
         state.complain(format!("{why} · {send} again sends the message as it is"));
-        state.input.sends_as_written = Some(message);
+        state.input.sends_as_written = state.toasts.deadline().map(|until| (message, until));
         return;
     }
     send_message(state, &whole);
@@ -130,7 +131,8 @@ pub(crate) fn read(state: &mut ScreenState, message: String, files: Vec<NamedFil
 
 /// The words of the message that name files, if they are to be read before it is sent.
 pub(crate) fn named(state: &mut ScreenState, message: &str) -> Option<Effect> {
-    if state.input.sends_as_written.take().is_some_and(|written| written == message) {
+    let refused = state.input.sends_as_written.take();
+    if refused.is_some_and(|(written, until)| written == message && state.now < until) {
         return None;
     }
     // Those within folded texts are left out.

@@ -66,6 +66,11 @@ fn what_cannot_be_sent_is_said_before_and_goes_as_written_when_asked_again() {
         assert!(send(&mut state, files.clone()).is_empty());
         assert_said(&state, Tone::Wrong, says);
         assert_eq!(state.input.text(), message, "nothing is lost");
+        let later = state.now + Duration::from_secs(60);
+        update(&mut state, ScreenEvent::Tick, later);
+        assert_eq!(shown(&state), None);
+        assert!(send(&mut state, files.clone()).is_empty(), "nobody saw that it would go");
+        assert_said(&state, Tone::Wrong, says);
         assert_eq!(contents(&type_keys(&mut state, "<enter>")), [message]);
         assert_eq!(shown(&state), None, "what was said goes with the message");
         // Another message is looked at again.
