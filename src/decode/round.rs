@@ -4,8 +4,9 @@
 use crate::draft::Budget;
 use crate::model::Traffic;
 use crate::overlap::{OutcomeRecord, SequencesRecord};
+use crate::plan::Strategy;
 use crate::speculate::duo::SequencesAhead;
-use crate::speculate::{Credits, LogProb, Logprobs, Node, Sources, Tree};
+use crate::speculate::{Credits, DrafterId, LogProb, Logprobs, Node, Sources, Tree};
 use serde::{Deserialize, Serialize};
 
 /// Where a committed token came from. Unless it was forced, it is the target's own choice.
@@ -195,7 +196,10 @@ impl Round {
     /// Why the round verified its root alone; `None` if it verified more.
     pub fn nothing_guessed(&self) -> Option<NothingGuessed> {
         let why = match self.drafter {
-            _ if !self.speculative => NothingGuessed::NoDraft,
+            _ if !self.speculative => match Strategy::named(&self.strategy) {
+                Some(strategy) if strategy.draft != DrafterId::None => NothingGuessed::Off,
+                _ => NothingGuessed::NoDraft,
+            },
             Some(_) => NothingGuessed::Unlikely,
             None if self.budget.shape.gamma <= 1 => NothingGuessed::CostsMore,
             None => NothingGuessed::OneLeft,
@@ -281,7 +285,7 @@ impl Round {
 pub enum NothingGuessed {
     /// No answer has begun.
     NotBegun,
-    /// Speculation is switched off.
+    /// Speculation is switched off, or the strategy has lost its draft.
     Off,
     /// The strategy has nothing to draft with.
     NoDraft,

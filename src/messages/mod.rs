@@ -20,7 +20,7 @@ const MAY_DIFFER: &str = "the text can differ slightly from the CPU's";
 pub fn nothing_guessed(why: NothingGuessed) -> &'static str {
     match why {
         NothingGuessed::NotBegun => "The tree appears with the first words of an answer.",
-        NothingGuessed::Off => "Nothing guessed: speculation is switched off.",
+        NothingGuessed::Off => "Nothing guessed: without speculation, the target decodes alone.",
         NothingGuessed::NoDraft => "Nothing guessed: the strategy has no draft to guess with.",
         NothingGuessed::CostsMore => {
             "Nothing guessed: checking guesses would cost more than it saves here."

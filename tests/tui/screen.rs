@@ -53,7 +53,7 @@ fn controls_act_in_the_middle_of_an_answer() {
     chat.pty.wait("γ to be automatic", |screen| {
         screen.lines().any(|line| line.contains("tree size") && line.contains("auto"))
     });
-    chat.type_until("\x1b[18~", "Nothing guessed: speculation is switched");
+    chat.type_until("\x1b[18~", "Nothing guessed: without speculation");
     chat.quit();
 }
 

@@ -164,14 +164,10 @@ impl ScreenState {
 
     /// Why the tree that is shown is empty; `None` if it is not.
     pub fn nothing_guessed(&self) -> Option<NothingGuessed> {
-        let off = !self.controls.worker.speculate;
         match self.tree.shown() {
             _ if self.pending().is_some() => None,
-            Some((_, round)) => round.nothing_guessed().map(|why| match why {
-                NothingGuessed::NoDraft if off => NothingGuessed::Off,
-                why => why,
-            }),
-            None if off => Some(NothingGuessed::Off),
+            Some((_, round)) => round.nothing_guessed(),
+            None if !self.controls.worker.speculate => Some(NothingGuessed::Off),
             None if self.models.ready.is_some() && self.draft().is_none() => {
                 Some(NothingGuessed::NoDraft)
             }
