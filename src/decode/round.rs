@@ -197,8 +197,8 @@ impl Round {
     pub fn nothing_guessed(&self) -> Option<NothingGuessed> {
         let why = match self.drafter {
             _ if !self.speculative => match Strategy::named(&self.strategy) {
-                Some(strategy) if strategy.draft != DrafterId::None => NothingGuessed::Off,
-                _ => NothingGuessed::NoDraft,
+                Some(strategy) if strategy.draft == DrafterId::None => NothingGuessed::NoDraft,
+                _ => NothingGuessed::Off,
             },
             Some(_) => NothingGuessed::Unlikely,
             None if self.budget.shape.gamma <= 1 => NothingGuessed::CostsMore,
