@@ -172,7 +172,8 @@ pub(super) trait Lanes: Copy + 'static {
     /// Prefetches the cache line at `p`, which need not be readable.
     fn prefetch(p: *const u8);
     /// A sum that comes before the next prefetch. The compiler would put all prefetches first, and
-    /// so many at once keep loads waiting.
+    /// so many at once keep loads waiting; or the loads of all rows, for which there are not enough
+    /// registers.
     #[inline(always)]
     unsafe fn summed(sum: Self::I) -> Self::I {
         sum

@@ -69,7 +69,7 @@ fn what_cannot_be_sent_is_said_before_and_goes_as_written_when_asked_again() {
         let later = state.now + Duration::from_secs(60);
         update(&mut state, ScreenEvent::Tick, later);
         assert_eq!(shown(&state), None);
-        assert!(send(&mut state, files.clone()).is_empty(), "nobody saw that it would go");
+        assert!(send(&mut state, files.clone()).is_empty(), "the notice is gone");
         assert_said(&state, Tone::Wrong, says);
         assert_eq!(contents(&type_keys(&mut state, "<enter>")), [message]);
         assert_eq!(shown(&state), None, "what was said goes with the message");

@@ -158,13 +158,17 @@ fn an_empty_tree_says_why() {
         (small.clone(), "checking guesses would"),
         (plain, "no guess was likely"),
         (off("plain"), "the strategy has no"),
+        (off(""), "without speculation"),
         (off("auto"), "without speculation"),
     ] {
         say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
         shows(&mut state, &["Nothing guessed: ", words]);
     }
     type_keys(&mut state, "<f7>");
-    shows(&mut state, &[" plain decoding · ", "the text stays the same"]);
+    let off = "Nothing guessed: without speculation";
+    shows(&mut state, &[off, " plain decoding · ", "the text stays the same"]);
+    type_keys(&mut state, "<f7>");
+    shows(&mut state, &[off]);
 }
 
 #[test]
