@@ -47,13 +47,14 @@ pub(super) fn padded<L: Lanes>(x: &[f32], rest: f32) -> L::F {
 /// The sum of the lanes, in an order that does not depend on the instruction set.
 #[inline(always)]
 pub(super) fn sum<L: Lanes>(x: L::F) -> f32 {
-    let mut x = spread::<L>(x);
-    for half in [8, 4, 2, 1] {
-        for i in 0..half {
-            x[i] += x[i + half];
-        }
+    let x = spread::<L>(x);
+    // Without a loop over 8, 4, 2 and 1, which the compiler does not unroll.
+    let mut eight = [0.0; 8];
+    for (i, sum) in eight.iter_mut().enumerate() {
+        *sum = x[i] + x[i + 8];
     }
-    x[0]
+    let [a, b, c, d, e, f, g, h] = eight;
+    ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
 #[inline(always)]

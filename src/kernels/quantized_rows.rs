@@ -32,18 +32,15 @@ pub(super) struct RowCodes {
     pub(super) codes: Vec<i8>,
     /// `[block][row][8]` if fine, `[block][row]` if coarse.
     pub(super) scales: Vec<f32>,
-    /// Corrections for the zero point of weights that are too large for narrow sums. Fine: −128 ·
-    /// the sums of 32 codes, `[block][row][8]`. Coarse: −64 · the sums of 16 codes,
+    /// Corrections for the zero point of weights, as starts of narrow sums. Fine, for zero points
+    /// of 8 and 16 over 32 codes: `[block][row][8]`. Coarse, for 4 and 32 over 16 codes:
     /// `[block][row][16]`.
-    pub(super) wide: Vec<i32>,
-    /// The same for fewer bits, as starts of narrow sums. Fine, for zero points of 8 and 16 over 32
-    /// codes: `[block][row][8]`. Coarse, for 4 and 32 over 16 codes: `[block][row][16]`.
     pub(super) starts: [Vec<i32>; 2],
     /// For minima (fine): scale · the sum of 32 codes, `[block][row][8]`.
     pub(super) offsets: Vec<f32>,
-    /// For minima (coarse): the sums of 32 codes, `[block][row][8]`.
+    /// For larger zero points, and minima (coarse): the sums of 32 codes, `[block][row][8]`.
     pub(super) sums: Vec<i16>,
-    /// The sums of 16 codes, `[block][row][16]`.
+    /// The sums of 16 codes (coarse), `[block][row][16]`.
     pub(super) run_sums: Vec<i16>,
     ready: bool,
 }
@@ -116,7 +113,7 @@ impl QuantizedRows {
 
     fn fill(&mut self, pool: &Pool, x: &[f32]) {
         // A cell is one block of one row; a task takes enough cells to be worth a dispatch.
-        const CELLS: usize = 16;
+        const CELLS: usize = 32;
         let count = self.count;
         let inputs = self.inputs;
         let cells = count * self.blocks();
@@ -129,10 +126,11 @@ impl QuantizedRows {
                 let row = cell % count;
                 let from = &x[row * inputs + block * BLOCK..(row + 1) * inputs];
                 let from = &from[..from.len().min(BLOCK)];
-                let mut padded = [0.0; BLOCK];
+                let mut padded;
                 let from: &[f32; BLOCK] = match from.try_into() {
                     Ok(whole) => whole,
                     Err(_) => {
+                        padded = [0.0; BLOCK];
                         padded[..from.len()].copy_from_slice(from);
                         &padded
                     }
@@ -141,10 +139,11 @@ impl QuantizedRows {
                     // SAFETY: the vector holds `cells` blocks, and only one task writes each cell.
                     unsafe { floats.get().add(cell * BLOCK).cast::<[f32; BLOCK]>().write(*from) };
                 }
-                for (to, fine) in [(&fine, true), (&coarse, false)] {
-                    if let Some(to) = to {
-                        lanes::run(pool.isa(), Quantise { x: from, to, cell, fine });
-                    }
+                if let Some(to) = &fine {
+                    lanes::run(pool.isa(), Quantise::<true> { x: from, to, cell });
+                }
+                if let Some(to) = &coarse {
+                    lanes::run(pool.isa(), Quantise::<false> { x: from, to, cell });
                 }
             }
         });
@@ -158,11 +157,10 @@ impl RowCodes {
         for starts in &mut self.starts {
             starts.resize(cells * if fine { 8 } else { 16 }, 0);
         }
-        self.wide.resize(cells * if fine { 8 } else { 16 }, 0);
+        self.sums.resize(cells * 8, 0);
         if fine {
             self.offsets.resize(cells * 8, 0.0);
         } else {
-            self.sums.resize(cells * 8, 0);
             self.run_sums.resize(cells * 16, 0);
         }
     }
@@ -171,7 +169,6 @@ impl RowCodes {
         RowParts {
             codes: Shareable(self.codes.as_mut_ptr()),
             scales: Shareable(self.scales.as_mut_ptr()),
-            wide: Shareable(self.wide.as_mut_ptr()),
             starts: self.starts.each_mut().map(|starts| Shareable(starts.as_mut_ptr())),
             offsets: Shareable(self.offsets.as_mut_ptr()),
             sums: Shareable(self.sums.as_mut_ptr()),
@@ -183,7 +180,6 @@ impl RowCodes {
 struct RowParts {
     codes: Shareable<i8>,
     scales: Shareable<f32>,
-    wide: Shareable<i32>,
     starts: [Shareable<i32>; 2],
     offsets: Shareable<f32>,
     sums: Shareable<i16>,
@@ -192,14 +188,13 @@ struct RowParts {
 
 /// Quantises one block of one row into its cell, which exists in `to` and belongs to this work
 /// alone.
-struct Quantise<'a> {
+struct Quantise<'a, const FINE: bool> {
     x: &'a [f32; BLOCK],
     to: &'a RowParts,
     cell: usize,
-    fine: bool,
 }
 
-impl Work for Quantise<'_> {
+impl<const FINE: bool> Work for Quantise<'_, FINE> {
     type Output = ();
 
     #[inline(always)]
@@ -207,27 +202,37 @@ impl Work for Quantise<'_> {
         let x = self.x.as_ptr();
         let zero = L::splat(0.0);
         let mut peaks = [0f32; 8];
-        let mut odd = zero;
+        let mut highest = zero;
+        let mut odd = [zero; 2];
         for (j, peak) in peaks.iter_mut().enumerate() {
             // SAFETY: 32 of 256 floats.
             let (a, b) = unsafe { (L::load(x.add(32 * j)), L::load(x.add(32 * j + LANES))) };
-            odd = L::fma(a, zero, L::fma(b, zero, odd));
+            odd = [L::fma(a, zero, odd[0]), L::fma(b, zero, odd[1])];
             let a = L::max(a, L::sub(zero, a));
             let b = L::max(b, L::sub(zero, b));
-            *peak = L::greatest(L::max(a, b));
+            if FINE {
+                *peak = L::greatest(L::max(a, b));
+            } else {
+                highest = L::max(highest, L::max(a, b));
+            }
         }
-        if !self.fine {
-            peaks = [peaks.iter().fold(0f32, |a, &b| a.max(b)); 8];
+        if !FINE {
+            peaks = [L::greatest(highest); 8];
         }
         // Infinities and NaN must not become finite numbers when they are quantised, so they make
         // their block's products NaN.
-        if math::sum::<L>(odd) != 0.0 {
+        if math::sum::<L>(L::add(odd[0], odd[1])) != 0.0 {
             peaks = [f32::NAN; 8];
         }
         let unit = L::splat(math::UNIT);
-        let scales = peaks.map(|peak| peak / 127.0);
-        // Below this bound the reciprocal would overflow; such a block becomes zero.
-        let inverses = peaks.map(|peak| if peak > 1e-30 { 127.0 / peak } else { 0.0 });
+        let mut scales = [0f32; 8];
+        let mut inverses = [0f32; 8];
+        for (j, peak) in peaks.into_iter().enumerate() {
+            scales[j] = peak / 127.0;
+            // Below this bound the reciprocal would overflow; such a block becomes zero.
+            let inverse = 127.0 / peak;
+            inverses[j] = if peak > 1e-30 { inverse } else { 0.0 };
+        }
         // SAFETY: the cell exists.
         let codes = unsafe { self.to.codes.get().add(self.cell * BLOCK) };
         for half in 0..BLOCK / LANES {
@@ -243,7 +248,7 @@ impl Work for Quantise<'_> {
     }
 }
 
-impl Quantise<'_> {
+impl<const FINE: bool> Quantise<'_, FINE> {
     /// Writes the scales and the corrections computed from the sums of the codes.
     ///
     /// # Safety
@@ -255,35 +260,48 @@ impl Quantise<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             let sums = L::run_sums(codes);
-            let zeros = if self.fine { [8, 16] } else { [4, 32] };
+            let mut pairs = [0; 8];
+            let mut offsets = [0.0; 8];
+            let mut runs = [0; 16];
+            for j in 0..8 {
+                pairs[j] = (sums[2 * j] + sums[2 * j + 1]) as i16;
+                offsets[j] = scales[j] * f32::from(pairs[j]);
+            }
+            for (run, sum) in runs.iter_mut().zip(sums) {
+                *run = sum as i16;
+            }
+            put(&to.sums, cell, pairs);
+            if FINE {
+                put(&to.scales, cell, *scales);
+                put(&to.offsets, cell, offsets);
+            } else {
+                put(&to.scales, cell, [scales[0]]);
+                put(&to.run_sums, cell, runs);
+            }
+            let zeros = if FINE { [8, 16] } else { [4, 32] };
             for (to, zero) in to.starts.iter().zip(zeros) {
                 let starts = L::narrow_starts(codes, zero);
-                if self.fine {
-                    for (j, pair) in starts.as_chunks().0.iter().enumerate() {
-                        let [a, b] = *pair;
-                        to.get().add(cell * 8 + j).write(L::joined_starts(a, b));
+                if FINE {
+                    let mut joined = [0; 8];
+                    for (j, joined) in joined.iter_mut().enumerate() {
+                        *joined = L::joined_starts(starts[2 * j], starts[2 * j + 1]);
                     }
+                    put(to, cell, joined);
                 } else {
-                    to.get().add(cell * 16).cast::<[i32; 16]>().write(starts);
-                }
-            }
-            for j in 0..8 {
-                let sum = sums[2 * j] + sums[2 * j + 1];
-                if self.fine {
-                    to.scales.get().add(cell * 8 + j).write(scales[j]);
-                    to.wide.get().add(cell * 8 + j).write(-128 * sum);
-                    to.offsets.get().add(cell * 8 + j).write(scales[j] * sum as f32);
-                } else {
-                    to.sums.get().add(cell * 8 + j).write(sum as i16);
-                }
-            }
-            if !self.fine {
-                to.scales.get().add(cell).write(scales[0]);
-                for (j, sum) in sums.iter().enumerate() {
-                    to.run_sums.get().add(cell * 16 + j).write(*sum as i16);
-                    to.wide.get().add(cell * 16 + j).write(-64 * sum);
+                    put(to, cell, starts);
                 }
             }
         }
     }
+}
+
+/// Writes the values of a cell, as one array: the compiler does not know that what is written does
+/// not overlap what is still to be read.
+///
+/// # Safety
+/// The cell exists, has `N` values, and is ours.
+#[inline(always)]
+unsafe fn put<T, const N: usize>(to: &Shareable<T>, cell: usize, values: [T; N]) {
+    // SAFETY: the caller's promise.
+    unsafe { to.get().add(cell * N).cast::<[T; N]>().write(values) }
 }

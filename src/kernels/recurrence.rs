@@ -314,13 +314,13 @@ impl Advance<'_> {
                         }
                     }
                 }
-                let added: [L::F; B] = from_fn(|b| {
-                    let error = match shape.kind {
-                        StateKind::Delta => L::sub(v[b], L::mul(decay, total::<L>(by_k[b]))),
-                        StateKind::Mamba2 => v[b],
-                    };
-                    L::mul(error, factor)
-                });
+                let mut added = v;
+                for (b, added) in added.iter_mut().enumerate() {
+                    if corrects {
+                        *added = L::sub(*added, L::mul(decay, total::<L>(by_k[b])));
+                    }
+                    *added = L::mul(*added, factor);
+                }
                 if let Some(row) = step.output {
                     let at = row * shape.outputs() + head * shape.value + block * LANES;
                     for b in 0..B {

@@ -31,7 +31,7 @@ impl<W: Codes> ProductKernel for Kernel32<W> {
             let scales = rows.scales.as_ptr().add(step.cell * 8);
             let offsets = rows.offsets.as_ptr().add(step.cell * 8);
             let below = rows.starts.each_ref().map(|starts| starts.as_ptr().add(step.cell * 8));
-            let wide = rows.wide.as_ptr().add(step.cell * 8);
+            let x_sums = rows.sums.as_ptr().add(step.cell * 8);
             let mut prefetch = Prefetch::of(step);
             let mut total = load_sums::<L, M>(sums);
             for b in 0..step.columns / 32 {
@@ -49,7 +49,7 @@ impl<W: Codes> ProductKernel for Kernel32<W> {
                 };
                 if W::ZERO == 128 {
                     for (r, dot) in dot.iter_mut().enumerate() {
-                        *dot = L::biased(*wide.add(r * 8 + b));
+                        *dot = L::biased(-128 * i32::from(*x_sums.add(r * 8 + b)));
                     }
                 }
                 match W::LEVELS {

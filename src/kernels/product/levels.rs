@@ -22,8 +22,8 @@ impl<const LARGE: bool, const HALVES: bool> ProductKernel for OfLevels<LARGE, HA
         unsafe {
             let rows = &step.rows.coarse;
             let x = rows.codes.as_ptr().add(step.cell * BLOCK);
-            let below = if LARGE { &rows.wide } else { &rows.starts[1] };
-            let below = below.as_ptr().add(step.cell * (BLOCK / RUN));
+            let below = rows.starts[1].as_ptr().add(step.cell * (BLOCK / RUN));
+            let x_sums = rows.run_sums.as_ptr().add(step.cell * (BLOCK / RUN));
             let levels = L::load_b(step.levels.as_ptr());
             let mut prefetch = Prefetch::of(step);
             let head =
@@ -49,13 +49,14 @@ impl<const LARGE: bool, const HALVES: bool> ProductKernel for OfLevels<LARGE, HA
                     L::mul(unit, L::load_i8(step.weights.add(LINE + j * LANES).cast()))
                 };
                 for (r, block) in block.iter_mut().enumerate() {
-                    let start = L::splat_i(*below.add(r * (BLOCK / RUN) + j));
+                    let at = r * (BLOCK / RUN) + j;
                     let x = x.add(r * BLOCK + j * RUN);
                     let dot = if LARGE {
+                        let start = L::splat_i(-64 * i32::from(*x_sums.add(at)));
                         let first = L::dot(L::dot(start, w[0], x), w[1], x.add(4));
                         L::dot(L::dot(first, w[2], x.add(8)), w[3], x.add(12))
                     } else {
-                        L::widened(run_dot::<L>(Some(start), w, x))
+                        L::widened(run_dot::<L>(Some(L::splat_i(*below.add(at))), w, x))
                     };
                     *block = L::fma(L::float(dot), scale, *block);
                 }

@@ -241,23 +241,23 @@ impl<P: ByteProducts> Lanes for Avx2<P> {
     unsafe fn run_sums(p: *const i8) -> [i32; LANES] {
         // SAFETY: see the impl.
         unsafe {
-            // Two runs per register, one in each half, as four sums of four bytes.
-            let fours = |i: usize| {
-                let bytes = _mm256_loadu_si256(p.add(32 * i).cast());
-                let pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
-                _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
-            };
-            // Eight runs: each half has those of four registers, which the permutation puts in
-            // order.
-            let eight = |i: usize| {
-                let a = _mm256_hadd_epi32(fours(i), fours(i + 1));
-                let b = _mm256_hadd_epi32(fours(i + 2), fours(i + 3));
-                let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-                _mm256_permutevar8x32_epi32(_mm256_hadd_epi32(a, b), order)
-            };
             let mut sums = [0; LANES];
-            _mm256_storeu_si256(sums.as_mut_ptr().cast(), eight(0));
-            _mm256_storeu_si256(sums.as_mut_ptr().add(8).cast(), eight(4));
+            for (i, eight) in sums.chunks_exact_mut(8).enumerate() {
+                // Two runs per register, one in each half, as four sums of four bytes. Not by a
+                // closure, which would be compiled without the caller's instruction set.
+                let mut fours = [_mm256_setzero_si256(); 4];
+                for (j, fours) in fours.iter_mut().enumerate() {
+                    let bytes = _mm256_loadu_si256(p.add(128 * i + 32 * j).cast());
+                    let pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
+                    *fours = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+                }
+                // Each half has the runs of four registers, which the permutation puts in order.
+                let a = _mm256_hadd_epi32(fours[0], fours[1]);
+                let b = _mm256_hadd_epi32(fours[2], fours[3]);
+                let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+                let runs = _mm256_permutevar8x32_epi32(_mm256_hadd_epi32(a, b), order);
+                _mm256_storeu_si256(eight.as_mut_ptr().cast(), runs);
+            }
             sums
         }
     }
