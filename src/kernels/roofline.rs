@@ -146,7 +146,7 @@ impl Work for Dots {
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        if const { L::ROWS > 4 } {
+        if const { L::BLOCKS > 1 } {
             return Self::sums::<L, { Dots::SUMS }>();
         }
         // There are not registers for more at a time.

@@ -152,7 +152,7 @@ impl<E: Element> Work for Group<'_, E> {
         let Self(work, scratch, _) = self;
         // Unlike a product, attention needs one register per vector of keys, so there is room for
         // the sums of more rows.
-        let most = if const { L::ROWS == 4 } { 6 } else { L::ROWS };
+        let most = if const { L::BLOCKS > 1 || L::ROWS == 1 } { L::ROWS } else { 6 };
         let parts = work.count.div_ceil(most);
         let mut first = work.first;
         for part in 0..parts {
@@ -162,7 +162,7 @@ impl<E: Element> Work for Group<'_, E> {
             // tiles and dimensions are summed in parallel to hide the latency. SAFETY: `attention`
             // has checked the shapes, and these queries belong to this task.
             unsafe {
-                if const { L::ROWS > 4 } {
+                if const { L::BLOCKS > 1 } {
                     match n {
                         1 => work.few::<L, E, 1, 8, 4>(first, n, scratch),
                         2 => work.few::<L, E, 2, 4, 4>(first, n, scratch),

@@ -40,7 +40,8 @@ pub(super) trait Lanes: Copy + 'static {
     /// How many activation rows a kernel holds in registers at once.
     const ROWS: usize;
     /// For how many blocks of 32 columns, 1 or 2, it holds the integer sums of all these rows
-    /// there. Of a recurrent layer's state it holds the sums of as many blocks of 16 columns.
+    /// there. Of a recurrent layer's state it holds the sums of as many blocks of 16 columns, and
+    /// attention reads several tiles in parallel if there is room for 2.
     const BLOCKS: usize;
     /// Whether a narrow sum is a pair of 16-bit numbers per lane rather than one of 32 bits; see
     /// [`Lanes::dot_narrow`].
