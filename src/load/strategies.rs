@@ -122,8 +122,8 @@ pub struct Strategies {
     pub drafters: Vec<DrafterId>,
     /// The strategy used if none is requested.
     pub default: &'static Strategy,
-    /// T_V, estimated or measured.
-    pub times: VerifyTimes,
+    /// T_V, estimated or measured: of passes alone, and of those beside which a model drafts.
+    pub times: [VerifyTimes; 2],
     /// Where to store what is learned from rounds; `None` if it is not stored.
     pub(crate) learned: Option<CachedValue<Learned>>,
 }
@@ -196,7 +196,7 @@ pub(super) fn planned(
         controllers,
         drafters: drafters.iter().map(|drafter| drafter.kind).collect(),
         default: initial,
-        times: *plan.costs.verify_times(),
+        times: [*plan.costs.verify_times(); 2],
         learned: settings.learned.as_ref().map(learned),
     };
     let drafters = drafters.into_iter().map(|drafter| drafter.drafter).collect();

@@ -1,7 +1,7 @@
 //! One planner for every strategy. Each strategy has its own controller with its own T_D and
 //! acceptance history, so that it does not learn from another strategy's rounds. Only T_V is
-//! learned from the rounds of all strategies, because it is the target's. It must never decide a
-//! token.
+//! learned from the rounds of all strategies, because it is the target's; but apart for those that
+//! draft during its passes, which take longer. It must never decide a token.
 
 use super::{Controls, Planner};
 use crate::decode::{Round, RoundOptions};
@@ -18,6 +18,8 @@ pub struct StrategyPlanner {
     strategies: Strategies,
     /// The index of the current strategy's controller.
     current: usize,
+    /// Whether it drafts during the target's passes.
+    beside: bool,
     /// Whether no round has been run since switching to the strategy.
     fresh: bool,
     /// The choice for which reasons were last given; `None` if they are to be given again.
@@ -28,7 +30,8 @@ impl StrategyPlanner {
     /// Plans for these strategies, continuing from what was learned earlier. The reasons for the
     /// first choice count as already given.
     pub fn new(strategies: Strategies) -> Self {
-        let mut planner = Self { strategies, current: 0, fresh: true, reported: None };
+        let mut planner =
+            Self { strategies, current: 0, beside: false, fresh: true, reported: None };
         planner.current = planner.wanted(None);
         let Strategies { controllers, learned, .. } = &mut planner.strategies;
         planner.reported = controllers.get(planner.current).map(|each| each.controller.current());
@@ -68,6 +71,7 @@ impl Planner for StrategyPlanner {
         let overrides = strategy.overrides(&controls.tree);
         let budget = controller.budget(&overrides);
         let schedule = strategy.schedule_with(controls.overlap);
+        self.beside = schedule == Schedule::Overlap;
         let arm = controller.model_arm(&overrides, schedule);
         RoundOptions {
             budget: Budget { method: strategy.method_with(&controls.tree), ..budget },
@@ -113,6 +117,7 @@ impl Planner for StrategyPlanner {
             draft: draft.unwrap_or(DrafterId::None),
             context: round.context,
         };
+        let times = &mut times[usize::from(self.beside)];
         times.learn(observation.tree.len(), observation.verify_ms, observation.other_ms);
         controller.controller.observe(&observation, times);
     }
@@ -145,7 +150,10 @@ impl Planner for StrategyPlanner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::Timing;
+    use crate::model::Traffic;
     use crate::plan::{CostInputs, DraftSize, Measured, SearchSpace, Setting, VerifyTimes, choose};
+    use crate::speculate::{Shape, Tree};
 
     fn controller(name: &str, drafter: Option<usize>) -> StrategyController {
         let strategy = Strategy::named(name).unwrap();
@@ -171,7 +179,7 @@ mod tests {
         ];
         let drafters = vec![DrafterId::Lookup, DrafterId::Lookahead];
         let pld = Strategy::named("pld").unwrap();
-        let times = VerifyTimes::of(&[(1, 10.0), (64, 40.0)]);
+        let times = [VerifyTimes::of(&[(1, 10.0), (64, 40.0)]); 2];
         let strategies = Strategies { controllers, drafters, default: pld, times, learned: None };
         let mut planning = StrategyPlanner::new(strategies);
         let with = |name| Controls { strategy: Strategy::named(name), ..Controls::default() };
@@ -200,5 +208,56 @@ mod tests {
         assert_eq!((plain.speculate, plain.budget.shape.gamma), (false, 1));
         let missing = planning.choose(&with("rest"));
         assert_eq!(missing.strategy, "pld", "what cannot run is not taken up");
+    }
+
+    /// A round that verified two nodes in `verify_ms`.
+    fn round(verify_ms: f64) -> Round {
+        let mut tree = Tree::root(0);
+        tree.push(0, 1, -0.1);
+        Round {
+            index: 1,
+            tree,
+            labels: Vec::new(),
+            accepted: Vec::new(),
+            bonus: 0,
+            bonus_label: String::new(),
+            committed: Vec::new(),
+            budget: Budget::new(Shape { gamma: 2, width: 1, depth: 0 }, 0),
+            strategy: String::new(),
+            speculative: true,
+            drafter: Some(0),
+            drafted_ahead: false,
+            ahead: None,
+            outcomes: Vec::new(),
+            timing: Timing { verify_ms, ..Timing::default() },
+            traffic: Traffic::default(),
+            context: 10,
+            finish: None,
+        }
+    }
+
+    #[test]
+    fn passes_beside_which_a_model_drafts_say_nothing_of_passes_alone() {
+        let start = VerifyTimes::of(&[(1, 10.0), (64, 40.0)]);
+        let mut planning = StrategyPlanner::new(Strategies {
+            controllers: vec![controller("small-model", Some(0))],
+            drafters: vec![DrafterId::SmallModel],
+            default: Strategy::named("small-model").unwrap(),
+            times: [start; 2],
+            learned: None,
+        });
+        let mut after = |overlap, verify_ms| {
+            planning.choose(&Controls { overlap, ..Controls::default() });
+            for _ in 0..20 {
+                planning.observe(&round(verify_ms));
+            }
+            planning.strategies.times
+        };
+        let [alone, beside] = after(true, 40.0);
+        assert_eq!(alone, start);
+        assert!(beside.at(2) > 30.0, "{}", beside.at(2));
+        let [alone, unchanged] = after(false, 20.0);
+        assert!((15.0..25.0).contains(&alone.at(2)), "{}", alone.at(2));
+        assert_eq!(unchanged, beside);
     }
 }
