@@ -122,7 +122,7 @@ pub struct Strategies {
     pub drafters: Vec<DrafterId>,
     /// The strategy used if none is requested.
     pub default: &'static Strategy,
-    /// T_V, estimated or measured: of passes alone, and of those beside which a model drafts.
+    /// T_V, estimated or measured: of passes alone, and of those during which a model drafts.
     pub times: [VerifyTimes; 2],
     /// Where to store what is learned from rounds; `None` if it is not stored.
     pub(crate) learned: Option<CachedValue<Learned>>,

@@ -19,7 +19,7 @@ pub struct StrategyPlanner {
     /// The index of the current strategy's controller.
     current: usize,
     /// Whether it drafts during the target's passes.
-    beside: bool,
+    overlaps: bool,
     /// Whether no round has been run since switching to the strategy.
     fresh: bool,
     /// The choice for which reasons were last given; `None` if they are to be given again.
@@ -31,7 +31,7 @@ impl StrategyPlanner {
     /// first choice count as already given.
     pub fn new(strategies: Strategies) -> Self {
         let mut planner =
-            Self { strategies, current: 0, beside: false, fresh: true, reported: None };
+            Self { strategies, current: 0, overlaps: false, fresh: true, reported: None };
         planner.current = planner.wanted(None);
         let Strategies { controllers, learned, .. } = &mut planner.strategies;
         planner.reported = controllers.get(planner.current).map(|each| each.controller.current());
@@ -71,7 +71,7 @@ impl Planner for StrategyPlanner {
         let overrides = strategy.overrides(&controls.tree);
         let budget = controller.budget(&overrides);
         let schedule = strategy.schedule_with(controls.overlap);
-        self.beside = schedule == Schedule::Overlap;
+        self.overlaps = schedule == Schedule::Overlap;
         let arm = controller.model_arm(&overrides, schedule);
         RoundOptions {
             budget: Budget { method: strategy.method_with(&controls.tree), ..budget },
@@ -117,7 +117,7 @@ impl Planner for StrategyPlanner {
             draft: draft.unwrap_or(DrafterId::None),
             context: round.context,
         };
-        let times = &mut times[usize::from(self.beside)];
+        let times = &mut times[usize::from(self.overlaps)];
         times.learn(observation.tree.len(), observation.verify_ms, observation.other_ms);
         controller.controller.observe(&observation, times);
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_beside_which_a_model_drafts_say_nothing_of_passes_alone() {
+    fn passes_during_which_a_model_drafts_say_nothing_of_passes_alone() {
         let start = VerifyTimes::of(&[(1, 10.0), (64, 40.0)]);
         let mut planning = StrategyPlanner::new(Strategies {
             controllers: vec![controller("small-model", Some(0))],
@@ -253,11 +253,11 @@ mod tests {
             }
             planning.strategies.times
         };
-        let [alone, beside] = after(true, 40.0);
+        let [alone, overlapped] = after(true, 40.0);
         assert_eq!(alone, start);
-        assert!(beside.at(2) > 30.0, "{}", beside.at(2));
+        assert!(overlapped.at(2) > 30.0, "{}", overlapped.at(2));
         let [alone, unchanged] = after(false, 20.0);
         assert!((15.0..25.0).contains(&alone.at(2)), "{}", alone.at(2));
-        assert_eq!(unchanged, beside);
+        assert_eq!(unchanged, overlapped);
     }
 }
