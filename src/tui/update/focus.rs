@@ -29,10 +29,10 @@ pub(super) fn step(state: &mut ScreenState, by: i64) {
     ring.retain(|panel| {
         state.shows(*panel) && !(*panel == Focus::Meters && state.display.beside())
     });
-    let opened = state.display.side.filter(|panel| ring.contains(panel));
+    if let Some(opened) = ring.iter().position(|panel| Some(*panel) == state.display.side) {
+        // The ring begins with it, and has the others after it.
+        ring[1..=opened].rotate_right(1);
+    }
     let at = ring.iter().position(|focus| *focus == state.display.focus).unwrap_or(0) as i64;
-    state.display.focus = match opened {
-        Some(panel) if state.display.focus == Focus::Input && by > 0 => panel,
-        _ => ring[(at + by).rem_euclid(ring.len() as i64) as usize],
-    };
+    state.display.focus = ring[(at + by).rem_euclid(ring.len() as i64) as usize];
 }

@@ -126,12 +126,11 @@ fn tab_moves_the_keyboard_to_the_panel_that_is_shown() {
         let mut state = loaded(width, height);
         type_keys(&mut state, "<f4>");
         assert!(said(&state).contains("Tab") && said(&state).contains("controls"));
-        for (key, focus) in [
-            ("<tab>", Focus::Controls),
-            ("<tab>", Focus::Chat),
-            ("<tab>", Focus::Input),
-            ("<backtab>", Focus::Chat),
-        ] {
+        // The panel that was opened first, then every other that is on the screen.
+        let tree = state.shows(Focus::Tree).then_some(("<tab>", Focus::Tree));
+        assert_eq!(tree.is_some(), width == 120);
+        let rest = [("<tab>", Focus::Chat), ("<tab>", Focus::Input), ("<backtab>", Focus::Chat)];
+        for (key, focus) in [("<tab>", Focus::Controls)].into_iter().chain(tree).chain(rest) {
             type_keys(&mut state, key);
             assert_eq!(state.display.focus, focus);
             assert_eq!(shown(&state), None, "it would cover where the keys go");
