@@ -5,14 +5,8 @@ use crate::plan::Strategy;
 use crate::tui::state::ScreenState;
 use crate::worker::StrategyStatus;
 
-/// The strategies that most people need, first in the list, and what people call them.
-const FIRST: [(&str, &str); 3] =
-    [("auto", "Automatic"), ("plain", "Off"), ("small-model", "Draft model")];
-
-/// What people call a strategy.
-pub fn title(name: &str) -> &str {
-    FIRST.iter().find(|first| first.0 == name).map_or(name, |first| first.1)
-}
+/// The strategies that most people need, first in the list.
+const FIRST: [&str; 3] = ["auto", "plain", "small-model"];
 
 /// A strategy as it is listed.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +21,7 @@ pub struct StrategyRow<'a> {
 /// are Dovetail's own, those of published methods, and those that cannot run here.
 fn place(status: &StrategyStatus) -> (usize, Option<&'static str>) {
     let origin = Strategy::named(&status.name).map_or("", |row| row.origin);
-    let first = FIRST.iter().position(|first| first.0 == status.name);
+    let first = FIRST.iter().position(|first| *first == status.name);
     match first {
         _ if status.missing.is_some() => (FIRST.len() + 2, Some("Not available here")),
         Some(place) => (place, None),
@@ -92,23 +86,21 @@ impl ScreenState {
         Ok(())
     }
 
-    /// Puts the strategy of this name, or of this title, into force, from the next round on.
+    /// Puts the strategy of this name into force, from the next round on.
     ///
     /// # Errors
     /// No strategy has this name, or it cannot run here: why, with the remedy.
     pub(crate) fn choose_strategy(&mut self, name: &str) -> Result<(), String> {
-        let titled = FIRST.iter().find(|first| first.1.eq_ignore_ascii_case(name));
-        let name = titled.map_or(name, |first| first.0);
         let strategy = Strategy::named(name).ok_or_else(|| match Strategy::nearest(name) {
             Some(near) => format!("No strategy named {name}: did you mean {near}?"),
             None => format!("No strategy named {name}; choose one of {}", Strategy::names()),
         })?;
         let status = self.statuses().iter().find(|status| status.name == name);
         if let Some(missing) = status.and_then(|status| status.missing.as_ref()) {
-            return Err(format!("Strategy {} needs {missing}", title(name)));
+            return Err(format!("Strategy {name} needs {missing}"));
         }
         self.controls.worker.strategy = Some(strategy);
-        self.say(format!("Strategy: {}, from the next round on", title(strategy.name)));
+        self.say(format!("Strategy: {}, from the next round on", strategy.name));
         self.apply();
         Ok(())
     }
@@ -157,7 +149,6 @@ mod tests {
             row.missing = None;
         }
         assert_eq!(listed(&state)[..3], ["auto", "plain", "small-model"]);
-        assert_eq!(title("small-model"), "Draft model");
     }
 
     #[test]
@@ -168,7 +159,7 @@ mod tests {
         assert!(refused(&mut state, "magic").contains("plain, auto, dovetail"));
         assert!(refused(&mut state, "rest").contains("--rest-text"));
         assert_eq!(state.controls.worker.strategy, None);
-        state.choose_strategy("off").unwrap();
+        state.choose_strategy("plain").unwrap();
         assert_eq!(state.strategy(), "plain");
         state.choose_strategy("pld").unwrap();
         assert_eq!(state.draft(), Some("prompt lookup"));

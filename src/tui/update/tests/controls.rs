@@ -67,7 +67,7 @@ fn strategies_are_picked_in_the_middle_of_an_answer() {
     assert_eq!(state.strategy(), "eagle2-60");
     type_keys(&mut state, "<f4><tab>xP");
     assert_eq!((state.strategy(), state.controls.worker.pace), ("pld", 50));
-    type_keys(&mut state, "i/strategy off<enter>/pace 300ms<enter>/overlap on<enter>");
+    type_keys(&mut state, "i/strategy plain<enter>/pace 300ms<enter>/overlap on<enter>");
     assert_eq!((state.strategy(), state.controls.worker.pace), ("plain", 300));
     assert!(state.controls.worker.overlap);
     type_keys(&mut state, "/strategy rest<enter>");

@@ -135,19 +135,11 @@ fn strategies_are_listed_by_use_and_those_that_cannot_run_are_dim() {
     let dovetail = Strategy::named("dovetail").unwrap().summary;
     let duo = "DuoDecoding: a small model";
     let missing = "  Not available here";
-    let order = [
-        "  Automatic ",
-        "  Off ",
-        "  Draft model ",
-        dovetail,
-        "  More",
-        duo,
-        missing,
-        "needs a text",
-    ];
+    let order =
+        ["  auto ", "  plain ", "  small-model ", dovetail, "  More", duo, missing, "needs a text"];
     let place = |words: &str| screen.lines().position(|row| row.contains(words));
     assert!(order.is_sorted_by_key(|words| place(words).unwrap()), "{screen}");
-    assert_ne!(colour_of(&mut state, "needs a text"), colour_of(&mut state, "Off "));
+    assert_ne!(colour_of(&mut state, "needs a text"), colour_of(&mut state, "  plain "));
     // Headings are not chosen.
     for _ in 0..STRATEGIES.len() {
         type_keys(&mut state, "<down>");
