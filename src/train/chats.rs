@@ -24,7 +24,7 @@ pub type ChatLine = (usize, Result<Vec<Message>, String>);
 /// # Errors
 /// If the file cannot be read.
 pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<ChatLine>>> {
-    let failed = |source| TrainError::file("read the chats in", path, source, "");
+    let failed = |source| TrainError::Chats(path.to_owned(), source);
     let file = BufReader::with_capacity(1 << 16, open_regular(path, Open::Read).map_err(failed)?);
     Ok(lines(file).map(move |line| line.map_err(failed)))
 }

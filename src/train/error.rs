@@ -41,6 +41,9 @@ pub enum TrainError {
     /// An example cannot be used: its number and the reason.
     #[error("training example {0} cannot be used: {1}")]
     Example(usize, String),
+    /// The file of chats cannot be read.
+    #[error("cannot read the chats in {path}: {1}", path = .0.display())]
+    Chats(PathBuf, #[source] io::Error),
     /// Data, a file, device or loss do not permit to continue.
     #[error("{0}")]
     Failed(String),

@@ -64,6 +64,7 @@ pub(super) fn failure(error: TrainError) -> Failure {
         | TrainError::Unfinished(_)
         | TrainError::Nothing(_)
         | TrainError::Recipe(_)
+        | TrainError::Chats(..)
         | TrainError::Option(..) => Code::Usage,
         TrainError::Library(_) | TrainError::Load(_) | TrainError::Changed(_) => Code::Model,
         _ => Code::Failed,
