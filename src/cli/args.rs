@@ -110,7 +110,7 @@ pub struct ChatArgs {
     #[command(flatten)]
     pub screen: SettingFlags<true>,
     /// Chat in lines that are written once, for screen readers.
-    #[arg(long, conflicts_with_all = ["latest", "resume"], help_heading = "Screen")]
+    #[arg(long, help_heading = "Screen")]
     pub plain_screen: bool,
     /// Record the session in a new file, for `dovetail replay` and `dovetail verify`.
     #[arg(long, value_name = "FILE", help_heading = "Program")]

@@ -8,7 +8,6 @@ use anyhow::anyhow;
 use super::args::ChatArgs;
 use super::backend;
 use super::exit::{Code, CommandResult, Failure};
-use super::plain_screen::plain_screen;
 use super::settings_file::no_color;
 use crate::chat::{ModelChoice, SessionMatch, SessionStore};
 use crate::decode::snapshot_folder;
@@ -25,11 +24,13 @@ use crate::tui::{self, Left, ModelFinder, NotOpened, Opening, ScreenConfig, stat
 
 /// Shows the screen until the user leaves.
 pub fn chat(args: &ChatArgs) -> CommandResult {
-    if args.plain_screen {
-        return plain_screen(args);
-    }
     let mut settings = backend::settings(&args.shared, &args.overrides())?;
-    check_screen("for a single answer, use `dovetail run \"prompt\"` (see `dovetail run --help`)")?;
+    let plain = args.plain_screen;
+    if !plain {
+        check_screen(
+            "for a single answer, use `dovetail run \"prompt\"` (see `dovetail run --help`)",
+        )?;
+    }
     let controls = backend::controls(&settings);
     let store = SessionStore::in_data_folder()
         .inspect_err(|error| tracing::warn!("conversations are not saved: {error}"))
@@ -42,14 +43,15 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
     }
     let (gpu, adapter) = shown_gpu(settings.device, &Machine::probe());
     // A script is played for tests and pictures, which a tip would change.
-    let tips = store.as_ref().filter(|_| settings.tips && args.shared.script.is_none());
+    let tips = store.as_ref().filter(|_| settings.tips && !plain && args.shared.script.is_none());
     let tips = tips.map(|store| store.note(SessionStore::TIPS).unwrap_or_default());
     let recorded = args.record.as_ref().map_or("", |_| Tips::RECORD);
     let state = StateConfig {
         tips: tips.map(|done| format!("{done}{recorded} ")),
         gpu,
         adapter,
-        first_run: args.shared.script.is_none()
+        first_run: !plain
+            && args.shared.script.is_none()
             && store.as_ref().is_some_and(SessionStore::is_untouched),
         ..screen_state(&settings)?
     };
@@ -65,7 +67,11 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
     let questions = Vec::new();
     let config =
         ScreenConfig { state, store, snapshots: snapshot_folder(), models, open, questions };
-    let left = tui::run(config, controls, start).map_err(screen_failure)?;
+    let left = match plain {
+        true => tui::run_lines(config, controls, start),
+        false => tui::run(config, controls, start),
+    };
+    let left = left.map_err(screen_failure)?;
     for line in way_back(&left, &flags_needed(args, &left)) {
         // The terminal may be gone with the program.
         let _ = writeln!(io::stdout(), "{line}");
@@ -105,7 +111,10 @@ pub(super) fn check_screen(remedy: &str) -> CommandResult {
 }
 
 /// The keys in force.
-fn keymap(settings: &Settings) -> anyhow::Result<Keymap> {
+///
+/// # Errors
+/// The settings name an action or a key that there is not.
+pub(super) fn keymap(settings: &Settings) -> anyhow::Result<Keymap> {
     let changes: Vec<(&str, &[String])> =
         settings.keys.iter().map(|change| (change.action.as_str(), &change.keys[..])).collect();
     Keymap::with(&changes).map_err(|(at, problem)| anyhow!(settings.keys[at].wrong(&problem)))
@@ -150,7 +159,7 @@ fn flags_needed(args: &ChatArgs, left: &Left) -> String {
         .is_ok_and(|file| MODEL_KEYS.iter().any(|key| file.given.contains_key(key)));
     let in_environment = ["DOVETAIL_TARGET", "DOVETAIL_DRAFT", "DOVETAIL_DRAFT_MODEL"]
         .iter()
-        .any(|name| std::env::var_os(name).is_some());
+        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
     if in_file || in_environment { flags_of(models) } else { String::new() }
 }
 

@@ -8,6 +8,7 @@ use anyhow::anyhow;
 
 use super::args::DoctorArgs;
 use super::backend::{self, with_progress};
+use super::chat::keymap;
 use super::exit::{CommandResult, Failure};
 use super::logging;
 use super::output::stdout;
@@ -29,6 +30,7 @@ use crate::worker::{Backend, Event, Ready};
 /// Prints the report. The machine is described even when the models cannot be loaded.
 pub fn doctor(args: &DoctorArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
+    keymap(&settings).map_err(Failure::usage)?;
     let mut out = stdout()?;
     if let Some(model) = &args.check {
         return check(model, &settings, &mut out);

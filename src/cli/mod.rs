@@ -14,7 +14,6 @@ mod models;
 mod ngrams;
 mod output;
 mod pager;
-mod plain_screen;
 mod pull;
 mod race;
 mod replay;
@@ -27,7 +26,7 @@ mod train;
 mod verify;
 
 use anyhow::anyhow;
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 use std::process::ExitCode;
 
 use args::{Cli, CliCommand};
@@ -37,7 +36,7 @@ use crate::tui::faults;
 
 /// Runs the program; the returned code is the process's exit code.
 pub fn main() -> ExitCode {
-    let parsed = Cli::command().try_get_matches().and_then(|given| {
+    let parsed = without_empty(Cli::command()).try_get_matches().and_then(|given| {
         let verbose = is_verbose(&given);
         Cli::from_arg_matches(&given).map(|cli| (cli, verbose))
     });
@@ -59,6 +58,16 @@ pub fn main() -> ExitCode {
     }
     let outcome = dispatch(&cli);
     exit::conclude(if faults::truncated() { outcome.and(Err(truncated())) } else { outcome })
+}
+
+/// The command with the variables of the environment that are set to nothing left out: they count as
+/// not set.
+fn without_empty(command: Command) -> Command {
+    let is_empty =
+        |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|arg| if is_empty(&arg) { arg.env(None) } else { arg })
+        .mut_subcommands(without_empty)
 }
 
 /// A model changed while it was in use.

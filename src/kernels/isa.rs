@@ -46,7 +46,7 @@ impl Isa {
     pub fn best() -> Isa {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
-            let named = std::env::var("DOVETAIL_ISA").ok();
+            let named = std::env::var("DOVETAIL_ISA").ok().filter(|name| !name.is_empty());
             let named = named.and_then(|name| Isa::named(&name));
             named.or(Isa::here().next()).unwrap_or(Isa::Portable)
         })

@@ -258,7 +258,7 @@ pub const KEYS: &[SettingKey] = {
             .flag(SPECULATION.switch("--no-coupled", NO_COUPLED))
             .command("/coupled", "[on|off]", "rank drafts with the target's noise"),
         key("controls.gamma", Automatic(GAMMA, |s| &mut s.controls.gamma))
-            .what("Maximum number of nodes in the draft tree (γ)")
+            .what("Maximum number of nodes in the draft tree, its root counted (γ)")
             .default("auto")
             .flag(SPECULATION.flag("--gamma", "N|auto"))
             .command("/gamma", "[N|auto]", "γ: most nodes in the draft tree")

@@ -104,6 +104,14 @@ pub static COMMANDS: LazyLock<Vec<SlashCommand>> = LazyLock::new(|| {
     all
 });
 
+/// The command that `text` is, without its slash; `None` for a message. One that begins with a path,
+/// `/etc/hosts is what?`, is a message.
+pub fn command_in(text: &str) -> Option<&str> {
+    let line = text.trim_end().strip_prefix('/')?;
+    let word = line.split(char::is_whitespace).next().unwrap_or_default();
+    (!word.contains('/')).then_some(line)
+}
+
 /// What the user typed after a slash: the command and its argument.
 ///
 /// # Errors
@@ -171,6 +179,15 @@ mod tests {
             [("clear", "new"), ("exit", "quit"), ("retry", "regenerate"), ("cl", "new")]
         {
             assert_eq!(parse(typed).unwrap().0, command_named(name), "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_no_command() {
+        assert_eq!(command_in("/gamma 8 "), Some("gamma 8"));
+        assert_eq!(command_in("/export /tmp/a.md"), Some("export /tmp/a.md"));
+        for message in ["/etc/hosts is what?", "/usr/bin/", "//", "hello", " /quit"] {
+            assert_eq!(command_in(message), None, "{message}");
         }
     }
 

@@ -32,6 +32,11 @@ pub enum ScreenEvent {
     /// Several characters were typed, faster than one by one: by a terminal that sends a paste as
     /// keys.
     Typed(Vec<KeyEvent>),
+    /// A whole line was typed where lines are the view: a message, a command, or a number of a
+    /// list.
+    Line(String),
+    /// Ctrl+C was pressed there.
+    Interrupt,
     /// Text was pasted.
     Paste(String),
     /// A question of a replay, while nothing is being answered.

@@ -62,5 +62,5 @@ pub(crate) use effects::model_finder::ModelFinder;
 pub(crate) use effects::{Left, Opening};
 pub use input::Starters;
 pub use keymap::Keymap;
-pub(crate) use run::{NotOpened, ScreenConfig, run};
+pub(crate) use run::{NotOpened, ScreenConfig, run, run_lines};
 pub(crate) use terminal::faults;

@@ -210,6 +210,11 @@ impl ScreenState {
         self.toasts.say(text.as_ref(), Tone::Done, Ends::Sent, self.now);
     }
 
+    /// Says in passing how something is.
+    pub(crate) fn show(&mut self, text: impl AsRef<str>) {
+        self.toasts.say(text.as_ref(), Tone::Shown, Ends::Sent, self.now);
+    }
+
     /// Says in passing why something was not done, though nothing is wrong.
     pub(crate) fn refuse(&mut self, text: impl AsRef<str>) {
         self.toasts.say(text.as_ref(), Tone::Told, Ends::Sent, self.now);

@@ -20,6 +20,8 @@ use crate::tui::draw::{
 pub enum Tone {
     /// It was done.
     Done,
+    /// It is so: nothing was to be done.
+    Shown,
     /// It was not done, though nothing is wrong; or the worker did something by itself.
     Told,
     /// Something went wrong.
@@ -46,7 +48,7 @@ pub struct Toast {
     /// When it disappears.
     until: Duration,
     /// What ends it before.
-    ends: Ends,
+    pub ends: Ends,
 }
 
 /// The line that is shown, and the notices that wait for their turn.
@@ -184,6 +186,7 @@ fn words(state: &ScreenState, styles: &Styles) -> Option<(&'static str, String, 
     };
     let (mark, style) = match toast.tone {
         Tone::Done => ("✓", styles.accent),
+        Tone::Shown => ("·", styles.text),
         Tone::Told => ("!", styles.warning),
         Tone::Wrong => ("✗", styles.error),
     };

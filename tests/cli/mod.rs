@@ -10,6 +10,7 @@ mod help;
 mod models;
 mod page;
 mod pass;
+mod plain_screen;
 mod program;
 mod race;
 mod record;

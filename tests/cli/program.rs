@@ -312,18 +312,77 @@ fn strategies_are_run_against_plain_and_say_so_in_every_form() {
 }
 
 #[test]
-fn the_plain_screen_writes_lines_with_roles_as_words_and_saves_the_conversation() {
+fn an_empty_variable_counts_as_not_set() {
     let home = Home::new();
     let script = script("answers.jsonl");
-    let mut command = home.command(&["chat", "--plain-screen", "--script", &script]);
-    let typed = "/rounds\nWhere did the fox run?\n/rounds\n/quit\n";
-    let (out, _) = ends(0, command.write_stdin(typed));
-    assert_has(
-        &out,
-        &["You: ", ": Hello! The red fox ran over the hill", "There are no rounds yet."],
-    );
-    assert_has(&out, &["\nRound 1, ", " at once: \""]);
-    assert!(!out.contains('\x1b') && !out.contains('\r'), "{out}");
-    let saved = crate::support::chat::saved(home.path());
-    assert!(saved.contains("Where did the fox run?") && saved.contains("The red fox"), "{saved}");
+    let mut command = home.command(&["run", "--script", &script, "Hi"]);
+    for name in ["TARGET", "DRAFT", "DRAFT_MODEL", "STRATEGY", "THREADS", "DEVICE", "VRAM"] {
+        command.env(format!("DOVETAIL_{name}"), "");
+    }
+    for name in ["GPU_LAYERS", "PREFILL", "CONFIG", "LOG", "ISA"] {
+        command.env(format!("DOVETAIL_{name}"), "");
+    }
+    assert_has(&ends(0, &mut command).0, &[HELLO]);
+}
+
+#[test]
+fn doctor_finds_wrong_names_of_keys() {
+    let home = Home::new();
+    home.write_settings("[keys]\nno_such_action = [\"Ctrl+X\"]\n");
+    home.refuses(2, &["doctor"], &["settings.toml:2:", "no_such_action"]);
+}
+
+#[test]
+fn one_kind_of_failure_has_one_exit_code() {
+    let home = Home::new();
+    let hello = script("answers.jsonl");
+    let table: [(i32, &[&[&str]]); 3] = [
+        // A file that cannot be written.
+        (
+            1,
+            &[
+                &["run", "hi", "--script", &hello, "--record", "/no/such/folder/x"],
+                &["run", "hi", "--script", &hello, "--record", &hello],
+            ],
+        ),
+        // Wrong flags or settings, or a file that they name and that cannot be read.
+        (
+            2,
+            &[
+                &["run", "hi", "--gamma", "999"],
+                &["run", "hi", "--strategy", "nope"],
+                &["run", "hi", "--config", "/no.toml"],
+                &["run", "--no-such-flag"],
+                &["help", "nope"],
+                &["replay", "/no.jsonl"],
+                &["replay", &hello],
+                &["verify", "/no.jsonl"],
+                &["bench", "show", "/no"],
+                &["bench", "compare", "/no", "/no"],
+                &["ngrams", "--data", "/no"],
+                &["chat"],
+            ],
+        ),
+        // A model, or what drafts for it.
+        (
+            3,
+            &[
+                &["run", "hi", "--target", "/no.gguf"],
+                &["run", "hi", "--draft", "nope"],
+                &["run", "hi", "--draft-model", "nope"],
+                &["run", "hi", "--ngrams", "/no"],
+                &["race", "hi", "--target", "nope"],
+                &["chat", "--plain-screen", "--target", "nope"],
+                &["doctor", "--target", "nope"],
+                &["models", "nope"],
+                &["pull", "nope"],
+                &["bench", "--target", "nope"],
+            ],
+        ),
+    ];
+    for (code, all) in table {
+        for args in all {
+            home.refuses(code, args, &["error"]);
+        }
+    }
 }

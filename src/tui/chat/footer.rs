@@ -103,7 +103,7 @@ pub(crate) fn rows(
 }
 
 /// What the outcome says.
-fn words(turn: &Turn) -> Vec<String> {
+pub(crate) fn words(turn: &Turn) -> Vec<String> {
     let Some(outcome) = turn.outcome else { return Vec::new() };
     if turn.role != Role::Assistant {
         return Vec::new();

@@ -138,7 +138,7 @@ pub(crate) fn choose_by_name(state: &mut ScreenState, name: &str) -> Result<(), 
     if name.is_empty() {
         let now = choices.find(|(_, choice)| *choice == state.chat.when_full);
         let now = now.and_then(|(name, _)| name).unwrap_or_default();
-        state.say(format!("A full context: {now} · /when-full takes {WAYS}"));
+        state.show(format!("A full context: {now} · /when-full takes {WAYS}"));
         return Ok(());
     }
     let known = choices.find(|(known, _)| *known == Some(name));

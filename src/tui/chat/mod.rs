@@ -4,7 +4,7 @@ pub(crate) mod answer;
 mod context;
 pub(crate) mod conversation;
 mod find;
-mod footer;
+pub(crate) mod footer;
 pub(crate) mod full;
 pub(crate) mod layers;
 mod misses;

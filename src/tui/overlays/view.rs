@@ -9,7 +9,7 @@ use crate::chat::Role;
 use crate::plan::Strategy;
 use crate::printable::{printable, printable_line};
 use crate::tui::chat::full;
-use crate::tui::controls::strategies::{StrategyRow, title};
+use crate::tui::controls::strategies::StrategyRow;
 use crate::tui::draw::{Areas, Frame, Line, Span, Styles, WIDTH, list_row, wrapped};
 use crate::tui::models::view as models;
 use crate::tui::race;
@@ -18,37 +18,48 @@ use crate::tui::state::ScreenState;
 /// Draws the overlay that is open.
 pub(crate) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {
     let columns = WIDTH.min(areas.column.width.saturating_sub(2)).saturating_sub(4).max(1);
-    let mut look = *styles;
-    let page = match &state.overlays.open {
-        None => return,
+    match &state.overlays.open {
         Some(Overlay::Race) => return race::view::draw(frame, areas, state, styles),
         Some(Overlay::Help(_)) => return help::view::draw(frame, areas, state, styles),
-        Some(Overlay::Sessions(list)) => {
-            sessions::page(state, list, areas.column.height, columns, styles)
-        }
-        Some(Overlay::Questions { list, purpose }) => {
-            questions(state, list, *purpose, columns, styles)
-        }
-        Some(Overlay::Models(picker)) => models::page(state, picker, columns, styles),
-        Some(Overlay::Error { title, text }) => {
-            look.accent = styles.error;
-            scrolled(state, title, wrapped(text, columns, styles.text), 0)
-        }
-        Some(Overlay::Details { top }) => {
-            scrolled(state, "details", details::rows(state, columns, styles), *top)
-        }
-        Some(Overlay::System { top }) => {
-            let prompt = printable(state.chat.system.as_deref().unwrap_or_default());
-            scrolled(state, "system prompt", wrapped(&prompt, columns, styles.text), *top)
-        }
-        Some(Overlay::Reopened) => reopened(state, columns, styles),
-        Some(Overlay::Full { selected }) => full::page(state, *selected, columns, styles),
-        Some(Overlay::Strategies { selected }) => strategies(state, *selected, columns, styles),
-    };
+        _ => {}
+    }
+    let Some(page) = page(state, areas.column.height, columns, styles) else { return };
+    let mut look = *styles;
+    if matches!(state.overlays.open, Some(Overlay::Error { .. })) {
+        look.accent = styles.error;
+    }
     let seen = page.draw(frame, areas, areas.column, columns, &look);
     if let Some(Overlay::Details { top } | Overlay::System { top }) = &mut state.overlays.open {
         *top = seen;
     }
+}
+
+/// What the box that is open says; help and races are no rows.
+pub(crate) fn page(
+    state: &ScreenState,
+    height: u16,
+    columns: u16,
+    styles: &Styles,
+) -> Option<Page> {
+    Some(match state.overlays.open.as_ref()? {
+        Overlay::Race | Overlay::Help(_) => return None,
+        Overlay::Sessions(list) => sessions::page(state, list, height, columns, styles),
+        Overlay::Questions { list, purpose } => questions(state, list, *purpose, columns, styles),
+        Overlay::Models(picker) => models::page(state, picker, columns, styles),
+        Overlay::Error { title, text } => {
+            scrolled(state, title, wrapped(text, columns, styles.text), 0)
+        }
+        Overlay::Details { top } => {
+            scrolled(state, "details", details::rows(state, columns, styles), *top)
+        }
+        Overlay::System { top } => {
+            let prompt = printable(state.chat.system.as_deref().unwrap_or_default());
+            scrolled(state, "system prompt", wrapped(&prompt, columns, styles.text), *top)
+        }
+        Overlay::Reopened => reopened(state, columns, styles),
+        Overlay::Full { selected } => full::page(state, *selected, columns, styles),
+        Overlay::Strategies { selected } => strategies(state, *selected, columns, styles),
+    })
 }
 
 /// Rows from `top` on.
@@ -102,7 +113,7 @@ fn questions(
 /// The strategies, the one in force marked.
 fn strategies(state: &ScreenState, selected: usize, columns: u16, styles: &Styles) -> Page {
     let listed = state.listed_strategies();
-    let name_width = listed.iter().map(|row| title(&row.status.name).width()).max().unwrap_or(0);
+    let name_width = listed.iter().map(|row| row.status.name.width()).max().unwrap_or(0);
     let mut rows: Vec<Line<'_>> = Vec::new();
     let mut cursor = None;
     let mut heading = None;
@@ -135,7 +146,7 @@ fn strategy(row: &StrategyRow<'_>, in_force: bool, width: usize, styles: &Styles
     };
     Line::from_iter([
         Span::styled(if in_force { "● " } else { "  " }, styles.accent),
-        Span::styled(format!("{:<width$}", title(name)), title_style),
+        Span::styled(format!("{name:<width$}"), title_style),
         Span::styled(words, style),
     ])
 }

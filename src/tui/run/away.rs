@@ -1,8 +1,8 @@
 //! The terminal in other hands: the shell's after a stop, the user's editor's while a message is
 //! written there. Must never know what is on the screen.
 
-use super::{App, ScreenEvent, logged};
-use crate::tui::terminal::{self, editor, signals};
+use super::{App, ScreenEvent};
+use crate::tui::terminal::{self, Screen, editor, signals};
 
 impl App {
     /// Gives the terminal back to the shell and stops.
@@ -22,6 +22,9 @@ impl App {
     pub(super) fn edit(&mut self, text: &str) -> Result<(), String> {
         if self.editing {
             return Ok(());
+        }
+        if self.screen.is_none() {
+            return Err("The editor needs the full screen".to_string());
         }
         let editor = editor::chosen(|name| std::env::var_os(name))?;
         let file = editor::file_of(text)?;
@@ -52,6 +55,6 @@ impl App {
         self.suspended = false;
         self.changed = true;
         self.state.pictures.forget();
-        logged("cannot take the terminal back", self.screen.retake());
+        self.on_screen("cannot take the terminal back", Screen::retake);
     }
 }

@@ -3,6 +3,7 @@
 //! it shares its cores with verification. What may block (reading keys, writing frames) runs on
 //! threads of their own, so that the loop never blocks. Must never know what an event changes.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -29,7 +30,10 @@ use crate::tui::view;
 use crate::worker::{Event, SharedControls, Sink, Worker};
 
 mod away;
+mod lines;
 mod received;
+
+pub use self::lines::run_lines;
 
 /// Least time between two frames.
 const FRAME: Duration = Duration::from_millis(33);
@@ -78,7 +82,43 @@ pub fn run(
     controls: SharedControls,
     start: impl FnOnce(SharedControls, Sink) -> anyhow::Result<Worker>,
 ) -> anyhow::Result<Left> {
-    let mut state = ScreenState::new(config.state, controls.get());
+    let Begun { mut app, runtime, events, found, early, open } = begin(config, controls, start)?;
+    let (sender, signals) = signals::listen(true)?;
+    let display = &mut app.state.display;
+    if display.colours {
+        (display.background, app.state.pictures.graphics) = terminal::look();
+    }
+    app.screen = Some(Screen::take(display.mouse)?);
+    guarded(app, |app| {
+        let size = crossterm::terminal::size()?;
+        app.take(ScreenEvent::Resize(size.0, size.1));
+        app.open(open);
+        for event in early {
+            app.take(ScreenEvent::Worker(event));
+        }
+        let keys = keys::listen(sender, app.pause.clone())?;
+        runtime.block_on(work(app, signals, keys, events, found))
+    })
+}
+
+/// What a view of the chat begins with.
+struct Begun {
+    app: App,
+    runtime: tokio::runtime::Runtime,
+    events: UnboundedReceiver<Event>,
+    found: UnboundedReceiver<ScreenEvent>,
+    /// What the worker has said so far.
+    early: Vec<Event>,
+    open: Option<Opening>,
+}
+
+/// Starts the worker; nothing is shown yet.
+fn begin(
+    config: ScreenConfig,
+    controls: SharedControls,
+    start: impl FnOnce(SharedControls, Sink) -> anyhow::Result<Worker>,
+) -> anyhow::Result<Begun> {
+    let state = ScreenState::new(config.state, controls.get());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (sender, mut events) = unbounded_channel();
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
@@ -89,29 +129,9 @@ pub fn run(
     if let Some(folder) = config.snapshots {
         runner.keep_snapshots(folder);
     }
-    let (sender, signals) = signals::listen()?;
-    if state.display.colours {
-        (state.display.background, state.pictures.graphics) = terminal::look();
-    }
-    let screen = Screen::take(state.display.mouse)?;
-    let mut app = App::new(state, runner, screen, results);
+    let mut app = App::new(state, runner, None, results);
     app.questions = config.questions.into();
-    guarded(app, |app| {
-        let size = crossterm::terminal::size()?;
-        app.take(ScreenEvent::Resize(size.0, size.1));
-        let event = match config.open {
-            Some(opening) => Some(app.runner.open(opening)),
-            None => app.runner.unsent(),
-        };
-        if let Some(event) = event {
-            app.take(event);
-        }
-        for event in early {
-            app.take(ScreenEvent::Worker(event));
-        }
-        let keys = keys::listen(sender, app.pause.clone())?;
-        runtime.block_on(work(app, signals, keys, events, found))
-    })
+    Ok(Begun { app, runtime, events, found, early, open: config.open })
 }
 
 /// What the worker says until the models are opened: files that are missing or are not models are
@@ -172,7 +192,8 @@ fn guarded(
 struct App {
     state: ScreenState,
     runner: EffectRunner,
-    screen: Screen,
+    /// `None` where lines are the view.
+    screen: Option<Screen>,
     began: Instant,
     /// Whether the screen shows less than the state holds.
     changed: bool,
@@ -188,6 +209,8 @@ struct App {
     pause: InputPause,
     /// Where what comes later is sent.
     results: UnboundedSender<ScreenEvent>,
+    /// How many of them are on their way.
+    awaited: Cell<usize>,
     ended: bool,
 }
 
@@ -195,7 +218,7 @@ impl App {
     fn new(
         state: ScreenState,
         runner: EffectRunner,
-        screen: Screen,
+        screen: Option<Screen>,
         results: UnboundedSender<ScreenEvent>,
     ) -> Self {
         Self {
@@ -210,6 +233,7 @@ impl App {
             editing: false,
             pause: InputPause::default(),
             results,
+            awaited: Cell::new(0),
             ended: false,
         }
     }
@@ -226,6 +250,17 @@ impl App {
                 let outcome = self.perform(effect);
                 waiting.extend(outcome.unwrap_or_else(|why| Some(ScreenEvent::Failed(why))));
             }
+        }
+    }
+
+    /// Opens the conversation to begin with, or finds the message that was not sent.
+    fn open(&mut self, opening: Option<Opening>) {
+        let event = match opening {
+            Some(opening) => Some(self.runner.open(opening)),
+            None => self.runner.unsent(),
+        };
+        if let Some(event) = event {
+            self.take(event);
         }
     }
 
@@ -311,12 +346,13 @@ impl App {
                 });
             }
             Effect::Copy(text) => {
-                runner.copy(&text, |text| self.screen.copy(text))?;
+                let screen = self.screen.as_mut();
+                runner.copy(&text, |text| screen.map_or(Ok(()), |screen| screen.copy(text)))?;
                 return told("Copied".to_string());
             }
-            Effect::Mouse(on) => logged("mouse", self.screen.mouse(on)),
-            Effect::Redraw => logged("clear", self.screen.redraw()),
-            Effect::Put(data) => logged("image", self.screen.put(Print(data))),
+            Effect::Mouse(on) => self.on_screen("mouse", |screen| screen.mouse(on)),
+            Effect::Redraw => self.on_screen("clear", Screen::redraw),
+            Effect::Put(data) => self.on_screen("image", |screen| screen.put(Print(data))),
             Effect::Suspend => signals::stop_job()?,
             Effect::Quit { anyway } => match runner.unsaved() {
                 Some(why) if !anyway => return Ok(Some(ScreenEvent::NotLeft(why))),
@@ -326,15 +362,24 @@ impl App {
         Ok(None)
     }
 
+    /// Does something to the screen, if there is one. The terminal may be gone; then the loop ends
+    /// by itself.
+    fn on_screen(&mut self, what: &str, act: impl FnOnce(&mut Screen) -> io::Result<()>) {
+        if let Some(Err(error)) = self.screen.as_mut().map(act) {
+            tracing::warn!("{what}: {error}");
+        }
+    }
+
     fn draw(&mut self) -> anyhow::Result<()> {
         self.state.now = self.began.elapsed();
+        let Some(screen) = &mut self.screen else { return Ok(()) };
         let state = &mut self.state;
-        self.screen.draw(|frame| {
+        screen.draw(|frame| {
             view::draw(frame, state);
             links(state)
         })?;
         let points = state.overlays.open.is_none() && state.meters.clock.has_rounds();
-        self.screen.watch_pointer(points)?;
+        screen.watch_pointer(points)?;
         if let Some(request) = self.state.pictures.request() {
             self.later(move || {
                 let read = request.read();
@@ -353,7 +398,9 @@ impl App {
 
     /// Whether a frame is due and the terminal accepts one.
     fn can_draw(&self) -> bool {
-        self.changed && !self.suspended && !self.screen.output.busy()
+        self.changed
+            && !self.suspended
+            && self.screen.as_ref().is_some_and(|screen| !screen.output.busy())
     }
 
     fn signal(&mut self, signal: Signal) {
@@ -375,6 +422,7 @@ impl App {
     /// event.
     fn later(&self, work: impl FnOnce() -> ScreenEvent + Send + 'static) {
         let results = self.results.clone();
+        self.awaited.update(|awaited| awaited + 1);
         spawn("dovetail-files", move || {
             // There is no receiver once the screen has ended.
             let _ = results.send(work());
@@ -382,17 +430,18 @@ impl App {
     }
 }
 
-/// The terminal may be gone; then the loop ends by itself.
-fn logged(what: &str, result: io::Result<()>) {
-    if let Err(error) = result {
-        tracing::warn!("{what}: {error}");
-    }
-}
-
 /// Without its thread what `work` would bring stays out; everything else works.
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
     if let Err(error) = std::thread::Builder::new().name(name.to_string()).spawn(work) {
         tracing::warn!("cannot start the thread {name}: {error}");
+    }
+}
+
+/// The terminal has taken a frame.
+async fn written(screen: &mut Option<Screen>) -> io::Result<()> {
+    match screen {
+        Some(screen) => screen.output.written().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -426,7 +475,7 @@ async fn work(
         tokio::select! {
             biased;
             Some(signal) = signals.recv() => app.signal(signal),
-            result = app.screen.output.written() => if let Err(error) = result {
+            result = written(&mut app.screen) => if let Err(error) = result {
                 tracing::warn!("the terminal accepts no more output: {error}");
                 app.take(ScreenEvent::Terminate);
             },

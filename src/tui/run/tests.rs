@@ -50,12 +50,12 @@ fn a_panic_of_the_screen_gives_the_terminal_back_and_saves() {
         let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
         let runner = EffectRunner::new(worker, shared, Some(SessionStore::at(sessions)));
         let results = unbounded_channel().0;
-        let mut app = App::new(unloaded(), runner, Screen::take(false).unwrap(), results);
+        let mut app = App::new(unloaded(), runner, Some(Screen::take(false).unwrap()), results);
         app.state.chat.ask("Remember me".to_string());
         let _ = guarded(app, |app| {
             app.draw()?;
-            while app.screen.output.busy() {
-                wait_for(app.screen.output.written())?;
+            while app.screen.as_ref().unwrap().output.busy() {
+                wait_for(written(&mut app.screen))?;
             }
             panic!("a bug of the screen");
         });

@@ -70,7 +70,7 @@ static SCREEN: Mutex<Option<SignalSender>> = Mutex::new(None);
 pub fn end_screen() {
     let screen = SCREEN.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(screen) = screen
-        && screen.0.send(Signal::End).is_ok()
+        && screen.signals.send(Signal::End).is_ok()
     {
         std::thread::sleep(END_DEADLINE);
     }
@@ -79,7 +79,11 @@ pub fn end_screen() {
 
 /// Sends requests to the event loop.
 #[derive(Clone, Debug)]
-pub struct SignalSender(UnboundedSender<Signal>);
+pub struct SignalSender {
+    signals: UnboundedSender<Signal>,
+    /// Whether an interrupt ends the program; else it stops the answer, as it does in lines.
+    interrupt_ends: bool,
+}
 
 impl SignalSender {
     /// Requests the end and sets its deadline.
@@ -90,26 +94,26 @@ impl SignalSender {
 
     fn send(&self, signal: Signal) {
         // There is no receiver once the screen has ended.
-        let _ = self.0.send(signal);
+        let _ = self.signals.send(signal);
     }
 
     fn forward(&self, signal: Signal) {
         match signal {
             Signal::End => self.end(),
             Signal::Interrupt if lent() => {}
-            Signal::Interrupt => self.end(),
+            Signal::Interrupt if self.interrupt_ends => self.end(),
             other => self.send(other),
         }
     }
 }
 
-/// Handles signals from now on.
+/// Handles signals from now on; whether an interrupt is a request to end.
 ///
 /// # Errors
 /// The system gives no handler or no thread.
-pub fn listen() -> io::Result<(SignalSender, UnboundedReceiver<Signal>)> {
-    let (sender, receiver) = unbounded_channel();
-    let sender = SignalSender(sender);
+pub fn listen(interrupt_ends: bool) -> io::Result<(SignalSender, UnboundedReceiver<Signal>)> {
+    let (signals, receiver) = unbounded_channel();
+    let sender = SignalSender { signals, interrupt_ends };
     start(sender.clone())?;
     *SCREEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
     Ok((sender, receiver))
@@ -145,7 +149,7 @@ fn start(sender: SignalSender) -> io::Result<()> {
     }
     drop(inside);
     let thread = std::thread::Builder::new().name("dovetail-signals".into());
-    thread.spawn(move || runtime.block_on(sender.0.closed()))?;
+    thread.spawn(move || runtime.block_on(sender.signals.closed()))?;
     Ok(())
 }
 

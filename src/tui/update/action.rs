@@ -267,7 +267,7 @@ fn send(state: &mut ScreenState) {
     }
     state.toasts.sent(state.now);
     let text = state.input.text();
-    if let Some(line) = text.trim_end().strip_prefix('/') {
+    if let Some(line) = commands::command_in(&text) {
         let line = line.to_string();
         // Arrow up brings it back, also if it is refused: it is not a message that waits.
         state.input.sent();

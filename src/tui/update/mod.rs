@@ -5,6 +5,7 @@ pub(crate) mod action;
 mod focus;
 mod keys;
 pub(crate) mod leaving;
+mod line;
 pub(crate) mod replay;
 mod setting;
 mod worker;
@@ -42,6 +43,10 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
         state.toasts.answered(now);
         state.display.fades = Some(now + Display::FADE);
     }
+    // However it ended: an answer that was refused too.
+    if !state.answering() && answer::end_first_answer(state) {
+        state.apply();
+    }
     if let Some(folder) = state.input.wants_folder() {
         state.emit(Effect::ListFolder(folder));
     }
@@ -58,6 +63,8 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
     match event {
         ScreenEvent::Key(event) => keys::key(state, event),
         ScreenEvent::Typed(keys) => keys::typed(state, keys),
+        ScreenEvent::Line(text) => line::line(state, &text),
+        ScreenEvent::Interrupt => line::interrupt(state),
         ScreenEvent::Paste(text) => paste(state, &text),
         ScreenEvent::Ask(text) => {
             state.chat.ask(text);

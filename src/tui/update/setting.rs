@@ -92,7 +92,7 @@ fn value_of(
             state.controls.worker.tree = tree;
         }
         let now = value(state, row, dial);
-        state.say(match switch {
+        state.show(match switch {
             Some(switch) => {
                 let other = if now == "on" { "off" } else { "on" };
                 format!("{} is {now} · {command} {other} switches it {other}", switch.what)
@@ -223,14 +223,11 @@ fn name(word: &str) -> String {
 fn system(state: &mut ScreenState, argument: &str) {
     match argument {
         "" if state.chat.system.is_some() => state.overlays.open = Some(Overlay::System { top: 0 }),
-        "" => state.say("There is no system prompt · /system TEXT sets one"),
-        "clear" => {
-            let deleted = state.chat.system.take().is_some();
-            state.say(match deleted {
-                true => "System prompt deleted, from the next answer on",
-                false => "There is no system prompt",
-            });
-        }
+        "" => state.show("There is no system prompt · /system TEXT sets one"),
+        "clear" => match state.chat.system.take() {
+            Some(_) => state.say("System prompt deleted, from the next answer on"),
+            None => state.refuse("There is no system prompt"),
+        },
         text => {
             state.chat.system = Some(text.to_string());
             state.say("System prompt set, from the next answer on");
@@ -249,7 +246,7 @@ fn think(state: &mut ScreenState, argument: &str) -> Result<(), String> {
                 None => "as the model decides",
             };
             let shown = if state.chat.shows_thoughts { "shown" } else { "folded" };
-            state.say(format!("Thinking: {thinks}, thoughts {shown} · /think takes {TAKES}"));
+            state.show(format!("Thinking: {thinks}, thoughts {shown} · /think takes {TAKES}"));
             return Ok(());
         }
         "show" | "hide" => {

@@ -204,6 +204,15 @@ fn the_very_first_answer_is_slow_until_a_key() {
 }
 
 #[test]
+fn a_first_answer_that_is_refused_slows_nothing_any_more() {
+    let (mut state, _) = first_answer();
+    let generation = Some(state.generation());
+    say(&mut state, Event::Failed { generation, error: "too long".to_string() });
+    assert!(!state.controls.first_answer.plays() && !state.answering());
+    assert_eq!(state.controls.worker.pace, 0);
+}
+
+#[test]
 fn what_comes_at_once_ends_the_slow_answer_and_enter_sends_it() {
     for event in [burst("next"), ScreenEvent::Paste("next".to_string())] {
         let (mut state, _) = first_answer();
