@@ -3,15 +3,21 @@
 
 /// Lines from which a pasted text is folded.
 const LONG: usize = 16;
+/// Bytes from which it is folded whatever its lines: the field wraps all of a line for each key.
+const HEAVY: usize = 8192;
 
 /// The folded texts of one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Folds(Vec<(String, String)>);
 
 impl Folds {
-    /// Whether a pasted text is folded.
-    pub(crate) fn wants(text: &str) -> bool {
-        text.lines().count() >= LONG
+    /// What a pasted text is called if it is folded.
+    pub(crate) fn name(text: &str) -> Option<String> {
+        let lines = text.lines().count();
+        if lines >= LONG {
+            return Some(format!("{lines} lines"));
+        }
+        (text.len() >= HEAVY).then(|| format!("{} characters", text.chars().count()))
     }
 
     /// Folds `text`, which is called `name`; returns its mark, unlike any other here.

@@ -230,9 +230,8 @@ impl Input {
     /// long one appears as a mark, and is sent as it is.
     pub fn paste(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        if Folds::wants(&text) {
-            let lines = text.lines().count();
-            self.fold(&format!("{lines} lines"), text);
+        if let Some(name) = Folds::name(&text) {
+            self.fold(&name, text);
         } else {
             // The field draws no control characters, and a user cannot delete what is not drawn.
             self.edit(|area| area.insert_str(printable(&text)));

@@ -142,6 +142,20 @@ fn a_long_paste_stands_as_a_mark_and_is_sent_whole() {
     assert_eq!(input.area().lines(), ["⟦200 lines⟧ and"], "as is what was being written");
 }
 
+/// The field wraps all of a line for each key.
+#[test]
+fn a_long_line_is_folded_as_many_lines_are() {
+    let long = "é".repeat(5000);
+    let mut input = Input::default();
+    input.paste(&long);
+    assert_eq!(input.area().lines(), ["⟦5000 characters⟧"]);
+    assert_eq!(input.text(), long);
+    input.set("");
+    let short = "y".repeat(5000);
+    input.paste(&short);
+    assert_eq!(input.area().lines(), [short]);
+}
+
 #[test]
 fn messages_come_back_as_they_were_written() {
     let one = "one\n".repeat(20);
