@@ -170,6 +170,8 @@ impl BothMinds {
         (first..self.tokens.len())
             .map(written)
             .chain([(end..usize::MAX, None)])
+            // Those behind would cost as much as the rest of the answer.
+            .take_while(move |(piece, _)| piece.start < bytes.end)
             .map(move |(piece, origin)| {
                 (piece.start.max(bytes.start)..piece.end.min(bytes.end), origin)
             })
