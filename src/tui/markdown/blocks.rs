@@ -24,6 +24,8 @@ pub struct MarkdownBlock {
     pub start: usize,
     pub lines: Vec<Logical>,
     pub links: Vec<Link>,
+    /// Whether it is a fenced block of code whose text reaches the end of what was parsed.
+    pub open: bool,
 }
 
 /// Text that leads somewhere.
@@ -35,20 +37,22 @@ pub struct Link {
     pub to: String,
 }
 
-/// Parses `text[base..]`, with tables for `width` columns; `base` must be the start of a block.
+/// Parses `source`, which ends the text from byte `base` on, with tables for `width` columns; it
+/// must begin with a block. That block `continues` if its first line is repeated there from above.
 pub fn parse(
-    text: &str,
+    source: &str,
     base: usize,
+    continues: bool,
     minds: &BothMinds,
     width: usize,
     code: &mut Highlighter,
 ) -> Vec<MarkdownBlock> {
-    let source = &text[base..];
     let parsed = with_dollars(source);
     let mut builder = Builder {
         source,
         parsed: &parsed,
         base,
+        continues,
         minds,
         width,
         code,
@@ -61,6 +65,7 @@ pub fn parse(
         image: None,
         table: None,
         depth: 0,
+        fenced: false,
     };
     let options = Options::ENABLE_TABLES | Options::ENABLE_MATH;
     for (event, range) in Parser::new_ext(&parsed, options).into_offset_iter() {
@@ -83,6 +88,7 @@ struct Builder<'a> {
     /// The same with other signs of mathematics, each as long as its own.
     parsed: &'a str,
     base: usize,
+    continues: bool,
     /// Who wrote what.
     minds: &'a BothMinds,
     /// Columns of the screen.
@@ -102,6 +108,8 @@ struct Builder<'a> {
     /// The table being read.
     table: Option<MarkdownTable>,
     depth: usize,
+    /// Whether the block of code being read has a fence.
+    fenced: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -154,6 +162,7 @@ impl<'a> Builder<'a> {
             start: self.base + line,
             lines: Vec::new(),
             links: Vec::new(),
+            open: false,
         });
     }
 
@@ -173,8 +182,10 @@ impl<'a> Builder<'a> {
                 let language = info.split([' ', ',']).next().unwrap_or_default();
                 self.code.open(language, self.base + at);
                 self.look.code = true;
+                self.fenced = kind.is_fenced();
                 self.prefixes.push(quiet("  "));
-                if !language.is_empty() {
+                let continues = std::mem::take(&mut self.continues);
+                if !language.is_empty() && !continues {
                     let name = self.mark(language);
                     self.begin().text.push(name);
                     self.flush();
@@ -338,6 +349,13 @@ impl<'a> Builder<'a> {
     }
 
     fn text(&mut self, text: &str, range: &Range<usize>) {
+        if self.depth == 1
+            && let Some(block) = self.blocks.last_mut()
+        {
+            block.open = self.look.code && self.fenced && range.end == self.source.len();
+        }
+        // Delimiters (`code`) stand around the text. An entity's text is not in the source.
+        let shift = self.source[range.clone()].find(text);
         let mut offset = 0;
         for line in text.split_inclusive('\n') {
             self.begin();
@@ -347,7 +365,7 @@ impl<'a> Builder<'a> {
             };
             for (len, role) in stretches {
                 let part = text[offset..offset + len].trim_end_matches('\n');
-                self.tagged(part, offset, text, range, Look { role, ..self.look });
+                self.tagged(part, offset, shift, range, Look { role, ..self.look });
                 offset += len;
             }
             if line.ends_with('\n') {
@@ -356,13 +374,18 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Pushes `part`, which starts at byte `offset` of the event's `text`, with the origins of the
-    /// source bytes it came from.
-    fn tagged(&mut self, part: &str, offset: usize, text: &str, range: &Range<usize>, look: Look) {
+    /// Pushes `part`, which starts at byte `offset` of the event's text, with the origins of the
+    /// source bytes it came from. The text is at byte `shift` of `range`; if it is not there, all
+    /// of it has the origin of its first byte.
+    fn tagged(
+        &mut self,
+        part: &str,
+        offset: usize,
+        shift: Option<usize>,
+        range: &Range<usize>,
+        look: Look,
+    ) {
         let begin = self.base + range.start;
-        // Delimiters (`code`) stand around the text. An entity's text is not in the source: all of
-        // it then has the origin of its first byte.
-        let shift = self.source[range.clone()].find(text);
         let start = begin + shift.map_or(0, |shift| shift + offset);
         let length = if shift.is_some() { part.len() } else { 1 };
         let minds = self.minds;

@@ -15,6 +15,8 @@ type Stretches = Vec<(usize, SpanRole)>;
 #[derive(Clone, Debug, Default)]
 pub struct Highlighter {
     block: Option<CodeBlock>,
+    /// The block of settled lines, since another may begin before its end is certain.
+    settled: Option<CodeBlock>,
 }
 
 #[derive(Clone, Debug)]
@@ -32,8 +34,10 @@ struct CodeBlock {
 impl Highlighter {
     /// Begins a block, or begins again the one that was open.
     pub fn open(&mut self, language: &str, start: usize) {
+        let is_it = |block: &CodeBlock| block.start == start && block.language == language;
         match &mut self.block {
-            Some(block) if block.start == start && block.language == language => block.next = 0,
+            Some(block) if is_it(block) => block.next = 0,
+            block if self.settled.as_ref().is_some_and(is_it) => block.clone_from(&self.settled),
             block => {
                 let syntax = SYNTAXES.find_syntax_by_token(language);
                 let state = syntax.map(|syntax| (ParseState::new(syntax), ScopeStack::new()));
@@ -41,6 +45,20 @@ impl Highlighter {
                 *block = Some(CodeBlock { language, start, state, lines: Vec::new(), next: 0 });
             }
         }
+    }
+
+    /// The complete lines are never read again: the block that started at byte `from` now starts at
+    /// byte `to`. `false` if a line was not kept, so that it has to be.
+    pub fn settle(&mut self, from: usize, to: usize) -> bool {
+        let Some(block) = &mut self.block else { return false };
+        let in_step = block.state.is_none() || block.next <= block.lines.len() + 1;
+        if in_step {
+            block.start = block.start + to - from;
+            block.lines.clear();
+            block.next = 0;
+            self.settled = Some(block.clone());
+        }
+        in_step
     }
 
     /// The next line of the open block, with its line feed if it is complete.
@@ -53,7 +71,12 @@ impl Highlighter {
             return stretches.clone();
         }
         let Some((mut parser, mut scopes)) = block.state.clone() else { return plain };
-        let Some(stretches) = stretch(&mut parser, &mut scopes, line) else { return plain };
+        let Some(stretches) = stretch(&mut parser, &mut scopes, line) else {
+            if line.ends_with('\n') {
+                block.state = None;
+            }
+            return plain;
+        };
         if line.ends_with('\n') && at == block.lines.len() {
             block.state = Some((parser, scopes));
             block.lines.push((line.to_string(), stretches.clone()));

@@ -3,13 +3,16 @@
 //! colours.
 //!
 //! A streaming answer grows at its end, so blocks before the last cannot change any more: their
-//! rows are kept, and only the tail is parsed again.
+//! rows are kept, and only the tail is parsed again. So are the complete lines of a fenced block of
+//! code that is still open: its first line is then put before the tail.
 
 mod blocks;
 mod code;
 mod math;
 mod table;
 mod wrap;
+
+use std::borrow::Cow;
 
 use crate::decode::{BothMinds, Origin};
 
@@ -85,6 +88,9 @@ pub fn text_of(row: &[StyledSpan]) -> String {
     row.iter().map(|span| span.text.as_str()).collect()
 }
 
+/// A longer first line of a block of code would cost more to repeat than its lines to parse.
+const LONGEST_OPENER: usize = 256;
+
 /// The rows of one growing text, fitted to one width.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
@@ -100,6 +106,8 @@ pub struct Document {
     /// The last row of each line with images, and their addresses.
     images: Vec<(usize, Vec<String>)>,
     code: code::Highlighter,
+    /// The first line of the block of code whose lines before the tail are settled; else empty.
+    opener: String,
 }
 
 impl Document {
@@ -156,28 +164,59 @@ impl Document {
     fn extend(&mut self, text: &str, minds: &BothMinds) {
         self.rows.truncate(self.settled_rows);
         self.images.retain(|(row, _)| *row < self.settled_rows);
-        let base = self.settled_bytes;
-        self.links.retain(|link| link.bytes.start < base);
-        let blocks = blocks::parse(text, base, minds, self.width, &mut self.code);
+        let settled = self.settled_bytes;
+        self.links.retain(|link| link.bytes.start < settled);
+        let continues = !self.opener.is_empty();
+        let source = match continues {
+            true => Cow::Owned(format!("{}{}", self.opener, &text[settled..])),
+            false => Cow::Borrowed(&text[settled..]),
+        };
+        let base = settled - self.opener.len();
+        let blocks = blocks::parse(&source, base, continues, minds, self.width, &mut self.code);
         // A block that has just begun may still become part of the one before: `**` is text,
         // `***` on a line of its own a rule, `***a` text again.
-        let begun = blocks.last().is_some_and(|block| !text[block.start..].contains('\n'));
+        let begun = blocks.last().is_some_and(|block| !source[block.start - base..].contains('\n'));
         let last = blocks.len().saturating_sub(if begun { 2 } else { 1 });
         for (index, block) in blocks.into_iter().enumerate() {
-            if index == last {
+            let is_rest = continues && index == 0;
+            if index == last && !is_rest {
+                self.opener.clear();
                 self.settled_bytes = block.start;
                 self.settled_rows = self.rows.len();
             }
             self.links.extend(block.links);
-            if !self.rows.is_empty() {
+            if !self.rows.is_empty() && !is_rest {
                 self.rows.push(TextRow::new());
             }
+            let mut complete = self.rows.len();
             for line in block.lines {
+                complete = self.rows.len();
                 self.rows.extend(wrap(&line, self.width));
                 if !line.images.is_empty() {
                     self.images.push((self.rows.len() - 1, line.images));
                 }
             }
+            if block.open {
+                let complete = if source.ends_with('\n') { self.rows.len() } else { complete };
+                self.settle_lines(&source, base, block.start, complete);
+            }
+        }
+    }
+
+    /// Settles the complete lines of the open block of code that starts at byte `start` of the text
+    /// and ends `source`, and with them the first `rows` rows.
+    fn settle_lines(&mut self, source: &str, base: usize, start: usize, rows: usize) {
+        let Some(opener) = source[start - base..].split_inclusive('\n').next() else { return };
+        let Some(end) = source.rfind('\n').map(|at| at + 1) else { return };
+        // Of a line with a carriage return the parser makes two texts; see `Highlighter::line`.
+        let begins = end <= start - base + opener.len() || opener.len() > LONGEST_OPENER;
+        if begins || source.contains('\r') {
+            return;
+        }
+        if self.code.settle(start, base + end - opener.len()) {
+            self.settled_bytes = base + end;
+            self.settled_rows = rows;
+            self.opener = opener.to_string();
         }
     }
 }

@@ -250,10 +250,47 @@ fn indented_code_stays_code_while_it_streams() {
     assert_eq!(rows[0].last().unwrap().look.role, SpanRole::Code);
 }
 
+/// Without this a block of code costs more for each line the longer it is.
+#[test]
+fn complete_lines_of_open_code_are_settled() {
+    let openers = [("", "```", "rust"), ("", "~~~~", ""), ("Text.\n\n  ", "```", "unknown")];
+    for (before, fence, language) in openers {
+        let mut text = format!("{before}{fence}{language}\n");
+        let mut document = Document::default();
+        for number in 0..40 {
+            let line = format!("  let a = \"{number}\"; /* to\nbe */ f(");
+            for part in [&line[..9], &line[9..], ")\n"] {
+                text.push_str(part);
+                let rows = document.lay_out(&text, &BothMinds::default(), 20).to_vec();
+                let mut whole = Document::default();
+                assert_eq!(rows, whole.lay_out(&text, &BothMinds::default(), 20));
+            }
+            assert_eq!(document.settled_bytes, text.len());
+        }
+        text.push_str(&format!("{fence}\nafter"));
+        let shown = plain(document.lay_out(&text, &BothMinds::default(), 20));
+        assert_eq!(shown, rows(&text, 20));
+        assert_eq!(shown.last().map(String::as_str), Some("after"));
+    }
+}
+
+/// What comes after the end of a block of code may still be part of it while it is short.
+#[test]
+fn settled_code_keeps_its_roles_while_the_next_block_begins() {
+    let mut text = "```rust\n/* one\n".to_string();
+    let mut document = Document::default();
+    for part in ["", "two */ let x\n```\n```js", "on", "\nlet"] {
+        text.push_str(part);
+        let rows = document.lay_out(&text, &BothMinds::default(), 20).to_vec();
+        assert_eq!(rows, Document::default().lay_out(&text, &BothMinds::default(), 20));
+    }
+}
+
 fn fragment() -> impl Strategy<Value = String> {
     const MARKS: &str = "\n|\n\n|- |1. |> |# |**|`|```rust\n|```\n|    |&lt;|<b>|👩‍👧";
     const ROWS: [&str; 2] = ["|a|b", "|-|-|\n"];
-    let marks: Vec<&str> = MARKS.split('|').chain(ROWS).collect();
+    const CODE: [&str; 8] = ["~~~\n", "  ```js\n", "````\n", "\"", "/*", "*/", "\t", "\\("];
+    let marks: Vec<&str> = MARKS.split('|').chain(ROWS).chain(CODE).collect();
     let mark = prop::sample::select(marks).prop_map(str::to_string);
     prop_oneof![1 => "[a-z é日]{1,8}", 16 => mark]
 }
@@ -267,6 +304,7 @@ proptest! {
     fn streamed_text_is_laid_out_as_the_whole_text(
         parts in prop::collection::vec(fragment(), 0..40),
         width in 1usize..50,
+        every in 1usize..4,
     ) {
         let mut text = String::new();
         let mut minds = BothMinds::default();
@@ -274,7 +312,9 @@ proptest! {
         for (index, part) in parts.iter().enumerate() {
             let origin = if index % 3 == 0 { Origin::Target } else { Origin::Accepted };
             push(&mut text, &mut minds, part, origin);
-            streamed.lay_out(&text, &minds, width);
+            if index % every == 0 {
+                streamed.lay_out(&text, &minds, width);
+            }
         }
         let streamed = streamed.lay_out(&text, &minds, width).to_vec();
         let mut document = Document::default();
