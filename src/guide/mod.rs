@@ -32,6 +32,7 @@ pub const TOPICS: &[Topic] = &[
     page!("training"),
     page!("settings"),
     page!("keys"),
+    page!("terminals"),
     page!("platforms"),
 ];
 

@@ -43,6 +43,18 @@ pub enum ThemeName {
     Mono,
 }
 
+/// What the terminal does when a long answer ends while its window has no focus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Alert {
+    /// Nothing.
+    Off,
+    /// It rings or flashes, as it does for any bell.
+    #[default]
+    Bell,
+    /// A notification of the desktop (OSC 9).
+    Notification,
+}
+
 /// What the screen shows next to the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
@@ -232,6 +244,8 @@ pub struct Settings {
     pub vi: bool,
     /// Whether the mouse is the chat's: wheel, click and selection.
     pub mouse: bool,
+    /// How the end of a long answer is told to a user who looks elsewhere.
+    pub alert: Alert,
     /// Whether the chat tells of features that were not used yet.
     pub tips: bool,
     /// Keys of the chat that the file changes, in the order of its table `[keys]`.
@@ -310,6 +324,7 @@ impl Default for Settings {
             marks: true,
             vi: false,
             mouse: true,
+            alert: Alert::default(),
             tips: true,
             keys: Vec::new(),
             kv_disk: Self::KV_DISK,

@@ -4,7 +4,7 @@
 
 use super::keys::{Heading, SettingKey, SettingScope, key};
 use super::takes::{self, Takes};
-use super::{Layout, PrefillDevice, Repack, ThemeName};
+use super::{Alert, Layout, PrefillDevice, Repack, ThemeName};
 use crate::kernels::KvFormat;
 use crate::plan::{ANSWER, BLOCKS, DEPTH, DuoBudget, GAMMA, Prefer, WIDTH};
 use crate::speculate::SamplerSettings;
@@ -392,6 +392,24 @@ pub const KEYS: &[SettingKey] = {
             .default("true")
             .more("`false` leaves it to the terminal.")
             .command("/mouse", "[on|off]", "wheel, clicks and selection in the chat"),
+        key(
+            "screen.alert",
+            OneOf(&[
+                ("off", |s| s.alert = Alert::Off),
+                ("bell", |s| s.alert = Alert::Bell),
+                ("notification", |s| s.alert = Alert::Notification),
+            ]),
+        )
+        .what(
+            "What the terminal does when an answer of five seconds or more ends without the focus",
+        )
+        .default("bell")
+        .more("`notification` is one of the desktop, where the terminal knows OSC 9.")
+        .command(
+            "/alert",
+            "[name]",
+            "at the end of a long answer: off, bell, notification",
+        ),
         key("screen.tips", Switch(|s| &mut s.tips))
             .what("Whether the chat tells of features that you have not used, each once")
             .default("true"),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::keymap::Keymap;
 use super::theme::ThemeName;
-use crate::settings::{Layout, Settings};
+use crate::settings::{Alert, Layout, Settings};
 
 /// Where keys go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,10 @@ pub struct Display {
     pub theme: ThemeName,
     /// The colours that the terminal's background asks for.
     pub background: ThemeName,
+    /// Whether the terminal's window has the focus; those that do not say so always have it.
+    pub focused: bool,
+    /// What the terminal does when a long answer ends without the focus.
+    pub alert: Alert,
     /// Whether the message has the keys of vi.
     pub vi: bool,
     /// Whether colours may be shown at all.
@@ -87,6 +91,8 @@ impl Display {
             meters: false,
             theme: settings.theme,
             background: ThemeName::Dark,
+            focused: true,
+            alert: settings.alert,
             vi: settings.vi,
             colours,
             marks: if settings.marks { Marks::WhileNew } else { Marks::Never },

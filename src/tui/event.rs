@@ -7,7 +7,8 @@ use crate::hardware::Usage;
 use crate::tui::actions::ModelPart;
 use crate::tui::effects::presets::Preset;
 use crate::tui::models::ModelRow;
-use crate::tui::pictures::{Picture, PictureRequest};
+use crate::tui::pictures::{Graphics, Picture, PictureRequest};
+use crate::tui::theme::ThemeName;
 use crate::worker::{Command, Controls, Event, ModelChoice};
 
 /// A file by its path in the message: its text, or why there is none.
@@ -47,6 +48,12 @@ pub enum ScreenEvent {
     Button(Button, u16, u16),
     /// The mouse points at this round of the clock, or at none any more.
     Pointed(Option<usize>),
+    /// The terminal's window has the focus, or has lost it.
+    Focused(bool),
+    /// The terminal's background asks for these colours.
+    Background(ThemeName),
+    /// The terminal shows images.
+    Graphics(Graphics),
     /// The terminal has this many columns and rows.
     Resize(u16, u16),
     /// The worker says something.
@@ -148,6 +155,8 @@ pub enum Effect {
     FindModels { part: ModelPart, models: ModelChoice, busy: bool },
     /// Put this on the clipboard.
     Copy(String),
+    /// Send the terminal this, which tells the user that an answer has ended.
+    Ring(String),
     /// Whether the mouse is the program's.
     Mouse(bool),
     /// Redraw every cell: another program has written on the terminal.

@@ -308,6 +308,60 @@ fn has_written(chat: &Chat, wanted: &str) -> bool {
     false
 }
 
+/// What the program asks its terminal at the start.
+const QUESTIONS: &str = "\x1b]11;?\x1b\\\x1b[>q\x1b[c";
+
+#[cfg(unix)]
+#[test]
+fn late_answers_of_a_terminal_are_never_typed() {
+    let answers = "\x1b]11;rgb:ffff/ffff/ffff\x07\x1bP>|foot(1.2)\x1b\\\x1b[?62;22c";
+    let chat = Chat::start("answers.jsonl");
+    assert!(has_written(&chat, QUESTIONS));
+    let chat = &mut chat.ready();
+    chat.type_until("before", "before");
+    std::thread::sleep(Duration::from_millis(300));
+    // Cut right after its first byte, within a colour and within the end of a string.
+    for part in [&answers[..1], &answers[1..12], &answers[12..35], &answers[35..]] {
+        chat.send(part);
+        std::thread::sleep(Duration::from_millis(120));
+    }
+    chat.type_until(" after", "before after");
+    // Once more, when nothing is due any more.
+    chat.send("\x1b]52;c;aGk=\x07\x1b[?0u\x1b_Gi=1;OK\x1b\\");
+    chat.type_until("!", "before after!");
+    // Ctrl+Q.
+    chat.send("\x11");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_paste_that_comes_as_keys_sends_nothing_and_esc_before_an_arrow_stops_nothing() {
+    let mut chat = Chat::start("slow.jsonl").ready();
+    chat.type_until("one line\r\tg M and\rthe last", "the last");
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!chat.pty.screen().contains("answering"), "{}", chat.pty.screen());
+    chat.send("\r");
+    chat.wait_for("● answering");
+    chat.wait_for("small fox");
+    chat.type_until("\x1b\x1b[A\x1b[1;3A\x1bOAx", "│ x");
+    assert!(chat.pty.screen().contains("answering"), "{}", chat.pty.screen());
+    chat.send("\x11");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_terminal_gets_back_its_title_and_its_modes() {
+    let mut chat = after_an_answer();
+    chat.send("\x11");
+    let bytes = String::from_utf8_lossy(&chat.pty.end().bytes).into_owned();
+    let (_, end) = bytes.rsplit_once("\x1b[23;2t").expect("the title is given back");
+    assert!(bytes.contains("\x1b[22;2t") && !end.contains("\x1b]0;"), "it is saved before");
+    for (on, off) in [("\x1b[?1007l", "\x1b[?1007h"), ("\x1b[?1004h", "\x1b[?1004l")] {
+        let last = |sign| bytes.rfind(sign);
+        assert!(last(on).is_some() && last(on) < last(off), "{on:?}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_terminal_that_says_it_shows_images_gets_them() {
@@ -315,16 +369,12 @@ fn a_terminal_that_says_it_shows_images_gets_them() {
     let file = folder.path().join("a.png");
     image::RgbaImage::from_pixel(40, 30, image::Rgba([255; 4])).save(&file).unwrap();
     let message = format!("See ![it](<{}>)\r", file.display());
-    let colours = "\x1b]10;rgb:ffff/ffff/ffff\x1b\\\x1b]11;rgb:0000/0000/0000\x1b\\";
     let is_shown = |answer: &str, image: &str| {
         let mut chat = Chat::start("answers.jsonl");
-        for (question, answer) in [("\x1b[c", &*format!("{colours}\x1b[?62c")), ("\x1b[>q", answer)]
-        {
-            if !has_written(&chat, question) {
-                return false;
-            }
-            chat.send(answer);
+        if !has_written(&chat, QUESTIONS) {
+            return false;
         }
+        chat.send(answer);
         let mut chat = chat.ready();
         chat.send(&message);
         let is_shown = has_written(&chat, image);

@@ -6,6 +6,8 @@ pub(crate) mod presets;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use self::model_finder::ModelFinder;
 use self::unsaved::Unsaved;
@@ -14,6 +16,7 @@ use crate::chat::{
     branches,
 };
 use crate::decode::{discard_other_snapshots, discard_snapshots};
+use crate::printable::printable;
 use crate::tui::event::ScreenEvent;
 use crate::worker::{Command, ModelChoice, SharedControls, Worker};
 
@@ -326,7 +329,8 @@ impl EffectRunner {
     }
 
     /// Puts `text` on the clipboard: the desktop's, or through `terminal` where there is none or
-    /// where the desktop is another machine's.
+    /// where the desktop is another machine's. Control characters are copied as they are shown.
+    /// Returns what came of it, for the user.
     ///
     /// # Errors
     /// Neither works.
@@ -334,7 +338,9 @@ impl EffectRunner {
         &mut self,
         text: &str,
         terminal: impl FnOnce(&str) -> io::Result<()>,
-    ) -> Result<(), String> {
+    ) -> Result<String, String> {
+        let text = text.replace("\r\n", "\n");
+        let text = printable(&text);
         let remote = std::env::var_os("SSH_CONNECTION").is_some();
         if !remote {
             // Kept open: on X11 the clipboard is served by the program that filled it.
@@ -342,13 +348,40 @@ impl EffectRunner {
                 self.clipboard = arboard::Clipboard::new().ok();
             }
             if let Some(clipboard) = &mut self.clipboard
-                && clipboard.set_text(text).is_ok()
+                && clipboard.set_text(&*text).is_ok()
             {
-                return Ok(());
+                return Ok("Copied".to_string());
             }
         }
-        terminal(text).map_err(|error| format!("Cannot reach a clipboard: {error}"))
+        if std::env::var_os("TMUX").is_some() && !tmux_passes_copies() {
+            let remedy = "allow it with: tmux set -s set-clipboard on";
+            return Err(format!("Not copied: tmux keeps it from the clipboard · {remedy}"));
+        }
+        terminal(&text).map_err(|error| format!("Cannot reach a clipboard: {error}"))?;
+        Ok("Handed to the terminal, which copies it if it allows OSC 52".to_string())
     }
+}
+
+/// Whether tmux takes copies of the programs in it (`set-clipboard on`), as far as it says so soon.
+fn tmux_passes_copies() -> bool {
+    const LIMIT: Duration = Duration::from_millis(200);
+    let asked = std::process::Command::new("tmux")
+        .args(["show-options", "-sv", "set-clipboard"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut tmux) = asked else { return false };
+    let began = Instant::now();
+    while began.elapsed() < LIMIT {
+        if let Ok(Some(_)) = tmux.try_wait() {
+            return tmux.wait_with_output().is_ok_and(|said| said.stdout.trim_ascii() == b"on");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // It may have ended by itself.
+    let _ = tmux.kill();
+    false
 }
 
 /// Files named relative to this folder are found from another one too.

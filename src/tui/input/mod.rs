@@ -307,7 +307,7 @@ impl Input {
     }
 
     /// The line up to the cursor.
-    fn before(&self) -> &str {
+    pub(super) fn before(&self) -> &str {
         self.split().0
     }
 

@@ -1,6 +1,8 @@
 //! The message being written, and the matching commands. Must never change them.
 
+use ratatui::buffer::CellWidth;
 use ratatui::layout::Position;
+use unicode_segmentation::UnicodeSegmentation;
 
 use super::Suggestion;
 use crate::printable::printable_line;
@@ -98,13 +100,34 @@ pub(crate) fn draw(
     if focus {
         let (top, left) = state.input.area().scroll_offset();
         let cursor = state.input.area().screen_cursor();
-        let x = inner.x + (cursor.col as u16).saturating_sub(left);
+        let column = drawn_width(state.input.before(), cursor.col);
+        let x = inner.x + (column as u16).saturating_sub(left);
         let y = inner.y + (cursor.row as u16).saturating_sub(top);
         frame.set_cursor_position(Position {
             x: x.min(inner.right() - 1),
             y: y.min(inner.bottom() - 1),
         });
     }
+}
+
+/// Cells in which the end of `before`, the text before the cursor, is drawn in the cursor's row. The
+/// text area adds up the `cells` of code points; what is drawn is as wide as its characters, of which
+/// an emoji can have several.
+fn drawn_width(before: &str, cells: usize) -> usize {
+    let mut left = cells;
+    let mut begin = before.len();
+    for (at, c) in before.char_indices().rev() {
+        let width = usize::from(c.encode_utf8(&mut [0; 4]).cell_width());
+        // A tab is as wide as what is before it lets it be.
+        if c == '\t' || width > left || (left == 0 && begin < before.len()) {
+            break;
+        }
+        left -= width;
+        begin = at;
+    }
+    let drawn =
+        before[begin..].graphemes(true).map(|character| usize::from(character.cell_width()));
+    left + drawn.sum::<usize>()
 }
 
 /// Where keys go, if not to the message, and how they come back.

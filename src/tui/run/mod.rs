@@ -10,7 +10,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crossterm::event::Event as Input;
 use crossterm::style::Print;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -23,6 +22,7 @@ use crate::tui::event::{Button, Effect, ScreenEvent};
 use crate::tui::models::Phase;
 use crate::tui::state::{ScreenState, StateConfig};
 use crate::tui::terminal::keys::{self, InputPause};
+use crate::tui::terminal::sequences::Received;
 use crate::tui::terminal::signals::{self, Signal};
 use crate::tui::terminal::{self, Screen, faults, graphics};
 use crate::tui::update::{self, update};
@@ -39,6 +39,8 @@ pub use self::lines::run_lines;
 const FRAME: Duration = Duration::from_millis(33);
 /// Least time between a frame and one that shows what was typed.
 const TYPED_FRAME: Duration = Duration::from_millis(8);
+/// Longest wait of the first frame for the terminal's looks, so that it is drawn in its colours.
+const LOOKS: Duration = Duration::from_millis(100);
 /// Longest time spent on events before a frame.
 const EVENTS_BUDGET: Duration = Duration::from_millis(16);
 /// Longest wait for the models to be opened before the screen is shown without them.
@@ -84,11 +86,10 @@ pub fn run(
 ) -> anyhow::Result<Left> {
     let Begun { mut app, runtime, events, found, early, open } = begin(config, controls, start)?;
     let (sender, signals) = signals::listen(true)?;
-    let display = &mut app.state.display;
-    if display.colours {
-        (display.background, app.state.pictures.graphics) = terminal::look();
-    }
-    app.screen = Some(Screen::take(display.mouse)?);
+    let display = &app.state.display;
+    let screen = Screen::take(display.mouse, display.colours)?;
+    let asked = screen.asked;
+    app.screen = Some(screen);
     guarded(app, |app| {
         let size = crossterm::terminal::size()?;
         app.take(ScreenEvent::Resize(size.0, size.1));
@@ -96,8 +97,8 @@ pub fn run(
         for event in early {
             app.take(ScreenEvent::Worker(event));
         }
-        let keys = keys::listen(sender, app.pause.clone())?;
-        runtime.block_on(work(app, signals, keys, events, found))
+        let keys = keys::listen(sender, app.pause.clone(), asked)?;
+        runtime.block_on(work(app, signals, keys, events, found, asked))
     })
 }
 
@@ -207,6 +208,10 @@ struct App {
     editing: bool,
     /// Leaves the keys to the editor.
     pause: InputPause,
+    /// The terminal's name, as it says.
+    terminal: String,
+    /// Whether it has just said the last of its looks.
+    looks_known: bool,
     /// Where what comes later is sent.
     results: UnboundedSender<ScreenEvent>,
     /// How many of them are on their way.
@@ -232,6 +237,8 @@ impl App {
             suspended: false,
             editing: false,
             pause: InputPause::default(),
+            terminal: String::new(),
+            looks_known: false,
             results,
             awaited: Cell::new(0),
             ended: false,
@@ -347,9 +354,10 @@ impl App {
             }
             Effect::Copy(text) => {
                 let screen = self.screen.as_mut();
-                runner.copy(&text, |text| screen.map_or(Ok(()), |screen| screen.copy(text)))?;
-                return told("Copied".to_string());
+                let copy = |text: &str| screen.map_or(Ok(()), |screen| screen.copy(text));
+                return told(runner.copy(&text, copy)?);
             }
+            Effect::Ring(text) => self.on_screen("bell", |screen| screen.put(Print(text))),
             Effect::Mouse(on) => self.on_screen("mouse", |screen| screen.mouse(on)),
             Effect::Redraw => self.on_screen("clear", Screen::redraw),
             Effect::Put(data) => self.on_screen("image", |screen| screen.put(Print(data))),
@@ -448,15 +456,22 @@ async fn written(screen: &mut Option<Screen>) -> io::Result<()> {
 async fn work(
     app: &mut App,
     mut signals: UnboundedReceiver<Signal>,
-    mut keys: Receiver<Input>,
+    mut keys: Receiver<Received>,
     mut events: UnboundedReceiver<Event>,
     mut found: UnboundedReceiver<ScreenEvent>,
+    asked: bool,
 ) -> anyhow::Result<()> {
     let mut usage = sample_usage(app.state.meters.adapter);
     let mut alive = true;
     let mut drawn = Instant::now() - FRAME;
+    if asked {
+        drawn += LOOKS;
+    }
     while !app.ended {
         app.ask_next();
+        if std::mem::take(&mut app.looks_known) {
+            drawn = drawn.min(Instant::now() - FRAME);
+        }
         if app.can_draw() && drawn.elapsed() >= app.pace() {
             app.draw()?;
             drawn = Instant::now();

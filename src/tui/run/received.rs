@@ -2,17 +2,24 @@
 //! know what they do.
 
 use crossterm::event::{
-    Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
+    Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
 };
 use tokio::sync::mpsc::Receiver;
 
 use super::{App, Button, ScreenEvent, Signal};
+use crate::tui::terminal::graphics;
+use crate::tui::terminal::sequences::{Answer, Received};
+use crate::tui::theme::ThemeName;
 
 impl App {
     /// Takes an event in, with the characters that wait after it if it is one.
-    pub(super) fn input(&mut self, input: Input, waiting: &mut Receiver<Input>) {
+    pub(super) fn input(&mut self, input: Received, waiting: &mut Receiver<Received>) {
+        let input = match input {
+            Received::Event(event) => event,
+            Received::Answer(answer) => return self.answered(answer),
+        };
         let event = match input {
-            Input::Key(event) if is_text(&event) => {
+            Event::Key(event) if is_text(&event) => {
                 let (keys, next) = characters(event, waiting);
                 self.typed = true;
                 self.take(match keys.as_slice() {
@@ -24,9 +31,9 @@ impl App {
                 }
                 return;
             }
-            Input::Key(event) => ScreenEvent::Key(event),
-            Input::Paste(text) => ScreenEvent::Paste(text),
-            Input::Mouse(event) => match event.kind {
+            Event::Key(event) => ScreenEvent::Key(event),
+            Event::Paste(text) => ScreenEvent::Paste(text),
+            Event::Mouse(event) => match event.kind {
                 MouseEventKind::ScrollUp => ScreenEvent::Wheel(-3),
                 MouseEventKind::ScrollDown => ScreenEvent::Wheel(3),
                 // Shift leaves the selection to the terminal, where that hands it on at all.
@@ -50,11 +57,29 @@ impl App {
                 }
                 _ => return,
             },
-            Input::Resize(..) => return self.signal(Signal::Resize),
-            Input::FocusGained | Input::FocusLost => return,
+            Event::Resize(..) => return self.signal(Signal::Resize),
+            Event::FocusGained => ScreenEvent::Focused(true),
+            Event::FocusLost => ScreenEvent::Focused(false),
         };
         self.typed = true;
         self.take(event);
+    }
+
+    /// The terminal answers a question, however late.
+    fn answered(&mut self, answer: Answer) {
+        match answer {
+            Answer::Background { light } => {
+                let background = if light { ThemeName::Light } else { ThemeName::Dark };
+                self.take(ScreenEvent::Background(background));
+            }
+            Answer::Name(name) => self.terminal = name,
+            Answer::Attributes(attributes) => {
+                self.looks_known = true;
+                if let Some(graphics) = graphics::shown_by(&self.terminal, &attributes) {
+                    self.take(ScreenEvent::Graphics(graphics));
+                }
+            }
+        }
     }
 }
 
@@ -66,11 +91,14 @@ fn is_text(event: &KeyEvent) -> bool {
 }
 
 /// `first` and the characters that wait after it, and what came after those.
-fn characters(first: KeyEvent, waiting: &mut Receiver<Input>) -> (Vec<KeyEvent>, Option<Input>) {
+fn characters(
+    first: KeyEvent,
+    waiting: &mut Receiver<Received>,
+) -> (Vec<KeyEvent>, Option<Received>) {
     let mut keys = vec![first];
     while let Ok(next) = waiting.try_recv() {
         match next {
-            Input::Key(event) if is_text(&event) => keys.push(event),
+            Received::Event(Event::Key(event)) if is_text(&event) => keys.push(event),
             other => return (keys, Some(other)),
         }
     }

@@ -50,7 +50,8 @@ fn a_panic_of_the_screen_gives_the_terminal_back_and_saves() {
         let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
         let runner = EffectRunner::new(worker, shared, Some(SessionStore::at(sessions)));
         let results = unbounded_channel().0;
-        let mut app = App::new(unloaded(), runner, Some(Screen::take(false).unwrap()), results);
+        let mut app =
+            App::new(unloaded(), runner, Some(Screen::take(false, false).unwrap()), results);
         app.state.chat.ask("Remember me".to_string());
         let _ = guarded(app, |app| {
             app.draw()?;
@@ -154,7 +155,10 @@ fn a_model_that_is_truncated_while_it_is_read_ends_the_chat_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = again(folder.path());
     child.wait_for("Write a message");
-    child.send("Are you there?\rhalf a message");
+    child.send("Are you there?\r");
+    // What follows Enter at once would be the rest of a paste.
+    std::thread::sleep(Duration::from_millis(50));
+    child.send("half a message");
     assert_eq!(child.end().code, 7);
     assert_eq!(saved(folder.path())[0].content, "Are you there?");
 }

@@ -1,18 +1,19 @@
-//! Keys, pastes and the mouse wheel, read on a thread of their own. crossterm's reader blocks in
-//! the middle of an escape sequence until the rest has come, and never returns once the terminal is
-//! gone (0.29 takes the end of the file for an empty read): neither may block the screen's thread.
-//! Another thread detects the terminal's end. Must never know what keys mean.
+//! Keys, pastes, the mouse and the terminal's answers, read on a thread of their own. Another
+//! thread detects the terminal's end. Must never know what keys mean.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 #[cfg(unix)]
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc::{Receiver, channel};
 
+use super::bursts::Bursts;
 use super::output::lock_within;
+use super::sequences::Received;
+#[cfg(unix)]
+use super::sequences::{Answer, InputParser};
 use super::signals::SignalSender;
 
 /// Capacity of the queue of events; beyond that they stay in the terminal's buffer.
@@ -20,8 +21,6 @@ const WAITING: usize = 1024;
 
 /// Longest wait for a read under way before another program gets the keys.
 const READING: Duration = Duration::from_millis(100);
-/// Longest look for an event that has come. With no time at all crossterm 0.29 does not look.
-const LOOK: Duration = Duration::from_millis(1);
 /// Time between two looks at whether the keys are the screen's again.
 const PAUSED: Duration = Duration::from_millis(20);
 
@@ -32,30 +31,16 @@ pub struct InputPause(Arc<Mutex<bool>>);
 impl InputPause {
     /// From now on no key is read, or they are again.
     pub fn set(&self, paused: bool) {
-        // In the middle of an escape sequence the reader waits for the rest of it.
         if let Some(mut flag) = lock_within(&self.0, READING) {
             *flag = paused;
         }
     }
 }
 
-/// The next event, while the keys are the screen's.
-fn next(pause: &InputPause) -> io::Result<Event> {
-    loop {
-        let paused = pause.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*paused && crossterm::event::poll(LOOK)? {
-            return crossterm::event::read();
-        }
-        let held = *paused;
-        drop(paused);
-        if held { std::thread::sleep(PAUSED) } else { wait_for_input() }
-    }
-}
-
 /// What of `flags` holds of the terminal's input, or comes to hold within `limit`. A hang-up is
 /// reported even if it is not among them.
 #[cfg(unix)]
-pub(super) fn poll_input(flags: PollFlags, limit: Option<Duration>) -> io::Result<PollFlags> {
+fn poll_input(flags: PollFlags, limit: Option<Duration>) -> io::Result<PollFlags> {
     let stdin = io::stdin();
     let mut watched = [PollFd::new(&stdin, flags)];
     let limit = limit.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
@@ -63,64 +48,149 @@ pub(super) fn poll_input(flags: PollFlags, limit: Option<Duration>) -> io::Resul
     Ok(watched[0].revents())
 }
 
-/// Whether there is something to read, without reading it.
-#[cfg(unix)]
-pub(super) fn are_waiting() -> bool {
-    poll_input(PollFlags::IN, Some(Duration::ZERO)).is_ok_and(|ready| !ready.is_empty())
-}
-
-#[cfg(not(unix))]
-pub(super) fn are_waiting() -> bool {
-    crossterm::event::poll(Duration::ZERO).unwrap_or(true)
-}
-
-/// Waits until there is something to read, without reading it.
-#[cfg(unix)]
-fn wait_for_input() {
-    // A terminal that cannot be watched, or is gone, must not keep a core busy.
-    if !poll_input(PollFlags::IN, None).is_ok_and(|ready| ready.contains(PollFlags::IN)) {
-        std::thread::sleep(PAUSED);
-    }
-}
-
-#[cfg(not(unix))]
-fn wait_for_input() {
-    // An event that comes meanwhile stays in crossterm's queue.
-    let _ = crossterm::event::poll(Duration::from_millis(100));
-}
-
 /// Reads the terminal from now on, except while `pause` is set. The channel closes when it cannot
-/// be read any more; `signals` is notified when it is gone.
+/// be read any more; `signals` is notified when it is gone. `asked`: whether answers are due.
 ///
 /// # Errors
 /// The system gives no thread.
-pub fn listen(signals: SignalSender, pause: InputPause) -> io::Result<Receiver<Event>> {
+pub fn listen(
+    signals: SignalSender,
+    pause: InputPause,
+    asked: bool,
+) -> io::Result<Receiver<Received>> {
     let (sender, receiver) = channel(WAITING);
-    let read = move || {
-        // What waits already was typed before raw mode, where Enter arrives as a line feed.
-        while let Ok(true) = crossterm::event::poll(LOOK) {
-            let Ok(event) = crossterm::event::read() else { return };
-            if sender.blocking_send(typed_before(event)).is_err() {
-                return;
-            }
-        }
-        while let Ok(event) = next(&pause) {
-            if sender.blocking_send(event).is_err() {
-                return;
-            }
-        }
-    };
+    let read =
+        move || reader::read(&pause, asked, |received| sender.blocking_send(received).is_ok());
     std::thread::Builder::new().name("dovetail-input".into()).spawn(read)?;
     std::thread::Builder::new().name("dovetail-hangup".into()).spawn(move || hang_up(&signals))?;
     Ok(receiver)
 }
 
-/// A line feed as the Enter that it was.
-fn typed_before(event: Event) -> Event {
-    let line_feed = KeyEvent::new(KeyCode::Char('j'), KeyModifiers::CONTROL);
-    match event {
-        Event::Key(key) if key == line_feed => Event::Key(KeyCode::Enter.into()),
-        other => other,
+#[cfg(unix)]
+mod reader {
+    use std::time::Instant;
+
+    use rustix::io::Errno;
+
+    use super::*;
+
+    /// Longest time for which answers are due.
+    const ANSWERS: Duration = Duration::from_secs(5);
+    /// Bytes read at once.
+    const BYTES: usize = 1 << 16;
+
+    /// Reads until the terminal is gone, or `send` is refused.
+    pub(super) fn read(pause: &InputPause, asked: bool, mut send: impl FnMut(Received) -> bool) {
+        let mut parser = InputParser::default();
+        parser.answers_due = asked;
+        let mut bursts = Bursts::default();
+        let mut bytes = vec![0; BYTES];
+        let began = Instant::now();
+        let mut last = began;
+        // What waits already was typed before raw mode, where Enter arrives as a line feed.
+        let mut typed_before = is_waiting();
+        loop {
+            let patience = parser.patience().into_iter().chain(bursts.patience()).min();
+            let left = patience.map(|patience| patience.saturating_sub(last.elapsed()));
+            let ready = match poll_input(PollFlags::IN, left) {
+                Ok(ready) if ready.is_empty() => false,
+                Ok(ready) if ready.intersects(PollFlags::IN | PollFlags::HUP) => true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // This system cannot poll a terminal, but knows what waits.
+                _ => {
+                    std::thread::sleep(PAUSED);
+                    rustix::io::ioctl_fionread(io::stdin()).is_ok_and(|bytes| bytes > 0)
+                }
+            };
+            let received = if ready {
+                let paused = pause.0.lock().unwrap_or_else(PoisonError::into_inner);
+                if *paused {
+                    drop(paused);
+                    std::thread::sleep(PAUSED);
+                    continue;
+                }
+                let read = match rustix::io::read(io::stdin(), &mut bytes) {
+                    Ok(read @ 1..) => read,
+                    Err(Errno::INTR | Errno::AGAIN) => continue,
+                    // The terminal is gone.
+                    _ => return,
+                };
+                drop(paused);
+                last = Instant::now();
+                if typed_before {
+                    let feeds = bytes[..read].iter_mut().filter(|byte| **byte == b'\n');
+                    feeds.for_each(|byte| *byte = b'\r');
+                }
+                parser.feed(&bytes[..read])
+            } else if parser.patience().is_some_and(|patience| patience <= last.elapsed()) {
+                parser.give_up()
+            } else {
+                Vec::new()
+            };
+            let mut events = Vec::new();
+            for one in received {
+                match one {
+                    Received::Event(event) => events.push(event),
+                    Received::Answer(answer) => {
+                        parser.answers_due &= !matches!(answer, Answer::Attributes(_));
+                        if !send(Received::Answer(answer)) {
+                            return;
+                        }
+                    }
+                }
+            }
+            parser.answers_due &= began.elapsed() < ANSWERS;
+            if !std::mem::take(&mut typed_before) {
+                events = bursts.take(events);
+            }
+            if bursts.patience().is_some_and(|patience| patience <= last.elapsed()) {
+                events.extend(bursts.end());
+            }
+            if !events.into_iter().all(|event| send(Received::Event(event))) {
+                return;
+            }
+        }
+    }
+
+    fn is_waiting() -> bool {
+        poll_input(PollFlags::IN, Some(Duration::ZERO)).is_ok_and(|ready| !ready.is_empty())
+    }
+}
+
+#[cfg(not(unix))]
+mod reader {
+    use super::*;
+
+    /// Longest look for an event that has come.
+    const LOOK: Duration = Duration::from_millis(1);
+
+    /// Reads until the terminal is gone, or `send` is refused. An event that comes while the keys
+    /// are another program's stays in crossterm's queue.
+    pub(super) fn read(pause: &InputPause, _: bool, mut send: impl FnMut(Received) -> bool) {
+        let mut bursts = Bursts::default();
+        loop {
+            let limit = bursts.patience().unwrap_or(Duration::from_millis(100));
+            let ready = crossterm::event::poll(limit).unwrap_or(true);
+            let paused = pause.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if *paused {
+                drop(paused);
+                std::thread::sleep(PAUSED);
+                continue;
+            }
+            let mut events = Vec::new();
+            if ready {
+                while let Ok(true) = crossterm::event::poll(LOOK) {
+                    let Ok(event) = crossterm::event::read() else { return };
+                    events.push(event);
+                }
+                events = bursts.take(events);
+            } else {
+                events.extend(bursts.end());
+            }
+            if !events.into_iter().all(|event| send(Received::Event(event))) {
+                return;
+            }
+        }
     }
 }
 

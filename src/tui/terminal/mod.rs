@@ -1,11 +1,14 @@
 //! The terminal: set up at the start, restored on every way out. Restoring is idempotent and needs
 //! only the standard output, so that a panic hook can do it. Must never know what is drawn.
 
+mod bursts;
 pub(crate) mod editor;
 pub(crate) mod faults;
 pub(crate) mod graphics;
+mod key_codes;
 pub(crate) mod keys;
 mod output;
+pub(crate) mod sequences;
 pub(crate) mod signals;
 
 use std::io::{self, Write, stdout};
@@ -13,13 +16,14 @@ use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::{RestorePosition, SavePosition, Show};
 use crossterm::event::{
-    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
-    KeyboardEnhancementFlags, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
+    DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste,
+    EnableFocusChange, EnableMouseCapture, KeyboardEnhancementFlags, PopKeyboardEnhancementFlags,
+    PushKeyboardEnhancementFlags,
 };
 use crossterm::queue;
 use crossterm::style::Print;
@@ -30,45 +34,47 @@ use crossterm::terminal::{
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::layout::{Position, Rect};
 use ratatui::{Frame, Terminal};
-use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
 use unicode_width::UnicodeWidthStr;
 
 use self::output::{FrameBuffer, FrameWriter};
-use crate::settings::ThemeName;
-use crate::tui::pictures::Graphics;
 
 /// Longest wait for a frame that is being written when the terminal is restored.
 const LAST_FRAME: Duration = Duration::from_millis(250);
 
-const DISAMBIGUATE: KeyboardEnhancementFlags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES;
+/// kitty's protocol: keys that cannot be taken for others, and the place of a letter of another
+/// alphabet on a Latin keyboard.
+const KEYS: KeyboardEnhancementFlags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES
+    .union(KeyboardEnhancementFlags::REPORT_ALTERNATE_KEYS);
+const OTHER_KEYS: &str = "\x1b[>4;1m";
+const NO_OTHER_KEYS: &str = "\x1b[>4m";
+const SAVE_TITLE: &str = "\x1b[22;2t";
+const RESTORE_TITLE: &str = "\x1b[23;2t";
+/// While the mouse is the terminal's, it sends arrows for the wheel, which would page through sent
+/// messages. Whether it did so before is saved.
+const NO_WHEEL_AS_ARROWS: &str = "\x1b[?1007s\x1b[?1007l";
+/// As it was, where the terminal knows that; else as most have it.
+const WHEEL_AS_BEFORE: &str = "\x1b[?1007h\x1b[?1007r";
 
 /// Whether the terminal is set up for the screen.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Message of the panic of a thread other than the screen's.
 static WORKER_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// The theme for the terminal's background, dark if the terminal does not report it, and how it
-/// shows images. Call this before the screen takes the terminal, since the answers come as keys do.
-pub fn look() -> (ThemeName, Option<Graphics>) {
-    /// Longest wait: over a slow connection the default is better than a pause.
-    const LIMIT: Duration = Duration::from_millis(150);
-    // What was typed already would be read with the answer and lost. Half a line shows in raw mode
-    // alone.
-    let typed = enable_raw_mode().is_err() || keys::are_waiting();
-    let _ = disable_raw_mode();
-    if typed {
-        return (ThemeName::Dark, None);
-    }
-    let began = Instant::now();
-    let mut options = QueryOptions::default();
-    options.timeout = LIMIT;
-    let theme = match theme_mode(options) {
-        Ok(ThemeMode::Light) => ThemeName::Light,
-        Ok(ThemeMode::Dark) => ThemeName::Dark,
-        // A terminal that does not answer this would not answer the next question either.
-        Err(_) => return (ThemeName::Dark, None),
-    };
-    (theme, graphics::ask(LIMIT.saturating_sub(began.elapsed())))
+/// Asks for the background's colour, the terminal's name (XTVERSION) and its attributes (DA1):
+/// every terminal answers the last one, and in order. Answers may come at any time, among keys.
+const QUESTIONS: &str = "\x1b]11;?\x1b\\\x1b[>q\x1b[c";
+
+/// Whether this terminal can be asked: the answers do not go to keys (Windows), and it draws no
+/// questions that it does not know.
+fn answers() -> bool {
+    let term = std::env::var("TERM").unwrap_or_default();
+    cfg!(unix) && !["dumb", "linux"].contains(&&*term) && !term.starts_with("eterm")
+}
+
+/// Whether the terminal is one that sends Shift+Enter and the like only to who asks for it in
+/// xterm's way (modifyOtherKeys): tmux and xterm itself. Others ask by kitty's.
+fn knows_other_keys() -> bool {
+    ["TMUX", "XTERM_VERSION"].iter().any(|name| std::env::var_os(name).is_some())
 }
 
 /// The terminal while it is set up.
@@ -81,20 +87,27 @@ pub struct Screen {
     mouse: bool,
     /// Whether its moves are too, without a button held.
     every_move: bool,
+    /// Whether it was asked for its looks.
+    pub asked: bool,
 }
 
 impl Screen {
-    /// Takes the terminal: raw mode, alternate screen, bracketed paste, and the `mouse`.
+    /// Takes the terminal: raw mode, alternate screen, bracketed paste, and the `mouse`. If it `asks`,
+    /// [`Self::asked`] says whether answers are due.
     ///
     /// # Errors
     /// If there is no terminal.
-    pub fn take(mouse: bool) -> io::Result<Self> {
+    pub fn take(mouse: bool, asks: bool) -> io::Result<Self> {
         install_hook();
         let buffer = FrameBuffer::default();
         let terminal = Terminal::new(CrosstermBackend::new(buffer.clone()))?;
         let output = FrameWriter::start(&TAKEN)?;
-        let mut screen = Self { terminal, buffer, output, mouse, every_move: false };
+        let asked = asks && answers();
+        let mut screen = Self { terminal, buffer, output, mouse, every_move: false, asked };
         screen.enter()?;
+        if asked {
+            screen.put(Print(QUESTIONS))?;
+        }
         Ok(screen)
     }
 
@@ -118,9 +131,13 @@ impl Screen {
         }
         TAKEN.store(true, Ordering::SeqCst);
         let out = &mut self.buffer;
-        queue!(out, EnterAlternateScreen, EnableBracketedPaste, SetTitle("dovetail"))?;
+        queue!(out, EnterAlternateScreen, EnableBracketedPaste, EnableFocusChange)?;
+        queue!(out, Print(SAVE_TITLE), SetTitle("dovetail"), Print(NO_WHEEL_AS_ARROWS))?;
         // Shift+Enter, where the terminal can tell it from Enter; others ignore this.
-        let _ = queue!(out, PushKeyboardEnhancementFlags(DISAMBIGUATE));
+        let _ = queue!(out, PushKeyboardEnhancementFlags(KEYS));
+        if knows_other_keys() {
+            queue!(out, Print(OTHER_KEYS))?;
+        }
         if self.mouse {
             self.take_mouse()?;
         }
@@ -243,6 +260,10 @@ pub fn restore() {
     let mut out = stdout();
     let _ = queue!(out, EndSynchronizedUpdate);
     let _ = queue!(out, PopKeyboardEnhancementFlags);
+    if knows_other_keys() {
+        let _ = queue!(out, Print(NO_OTHER_KEYS));
+    }
+    let _ = queue!(out, Print(WHEEL_AS_BEFORE), Print(RESTORE_TITLE), DisableFocusChange);
     let _ = queue!(out, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, Show);
     let _ = out.flush();
     let _ = disable_raw_mode();

@@ -20,8 +20,9 @@ use super::input::send;
 use super::overlays::{Overlay, sessions, update as overlay};
 use super::state::ScreenState;
 use crate::chat::{Saved, SavedChat};
+use crate::settings::Alert;
 use crate::tui::display::{Display, Focus};
-use crate::tui::models::update as models;
+use crate::tui::models::{Phase, update as models};
 
 pub use self::leaving::left;
 
@@ -32,6 +33,10 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
     state.toasts.pass(now);
     state.display.fades.take_if(|fades| *fades <= now);
     let under_way = state.answering().then(|| state.generation());
+    let answering_for = match state.models.phase {
+        Phase::Answering { since } => now.saturating_sub(since),
+        _ => Duration::ZERO,
+    };
     // What the worker says is the record's own.
     let users = state.models.replay && !matches!(event, ScreenEvent::Worker(_));
     let before = users.then(|| state.controls.worker.clone());
@@ -41,6 +46,7 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
     }
     if under_way.is_some_and(|of| !state.answering() || state.generation() != of) {
         state.toasts.answered(now);
+        ring(state, answering_for);
         state.display.fades = Some(now + Display::FADE);
     }
     // However it ended: an answer that was refused too.
@@ -59,6 +65,19 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
     std::mem::take(&mut state.effects)
 }
 
+/// Tells a user who looks elsewhere that an answer has ended that took `time`.
+fn ring(state: &mut ScreenState, time: Duration) {
+    const LONG: Duration = Duration::from_secs(5);
+    let signal = match state.display.alert {
+        Alert::Off => return,
+        Alert::Bell => "\x07",
+        Alert::Notification => "\x1b]9;Dovetail: the answer is complete\x1b\\",
+    };
+    if !state.display.focused && time >= LONG {
+        state.emit(Effect::Ring(signal.to_string()));
+    }
+}
+
 fn handle(state: &mut ScreenState, event: ScreenEvent) {
     match event {
         ScreenEvent::Key(event) => keys::key(state, event),
@@ -73,6 +92,12 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
         ScreenEvent::Wheel(rows) => wheel(state, rows),
         ScreenEvent::Button(button, x, y) => pointer::button(state, button, x, y),
         ScreenEvent::Pointed(round) => state.meters.clock.pointed = round,
+        ScreenEvent::Focused(focused) => state.display.focused = focused,
+        ScreenEvent::Background(background) => state.display.background = background,
+        ScreenEvent::Graphics(graphics) => {
+            state.pictures.graphics = Some(graphics);
+            state.pictures.forget();
+        }
         ScreenEvent::Resize(width, height) => state.display.size = (width, height),
         ScreenEvent::Worker(event) => worker::event(state, event),
         ScreenEvent::WorkerGone(reason) => worker::gone(state, reason),

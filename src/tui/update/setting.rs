@@ -119,6 +119,7 @@ fn value_of(
     state.controls.max_tokens = settings.max_tokens;
     state.display.theme = settings.theme;
     state.display.vi = settings.vi;
+    state.display.alert = settings.alert;
     if !settings.vi {
         state.input.vi = ViMode::Insert;
     }
@@ -183,6 +184,7 @@ fn settings(state: &ScreenState) -> Settings {
         theme: state.display.theme,
         layout: state.display.layout,
         vi: state.display.vi,
+        alert: state.display.alert,
         mouse: state.display.mouse,
         ..Settings::default()
     }
