@@ -60,8 +60,8 @@ pub fn main() -> ExitCode {
     exit::conclude(if faults::truncated() { outcome.and(Err(truncated())) } else { outcome })
 }
 
-/// The command with the variables of the environment that are set to nothing left out: they count as
-/// not set.
+/// The command with the variables of the environment that are set to nothing left out: they count
+/// as not set.
 fn without_empty(command: Command) -> Command {
     let is_empty =
         |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());

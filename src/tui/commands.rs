@@ -104,8 +104,8 @@ pub static COMMANDS: LazyLock<Vec<SlashCommand>> = LazyLock::new(|| {
     all
 });
 
-/// The command that `text` is, without its slash; `None` for a message. One that begins with a path,
-/// `/etc/hosts is what?`, is a message.
+/// The command that `text` is, without its slash; `None` for a message. One that begins with a
+/// path, `/etc/hosts is what?`, is a message.
 pub fn command_in(text: &str) -> Option<&str> {
     let line = text.trim_end().strip_prefix('/')?;
     let word = line.split(char::is_whitespace).next().unwrap_or_default();

@@ -39,7 +39,7 @@ pub fn run_lines(
     let (_sender, signals) = signals::listen(false)?;
     guarded(app, |app| {
         app.open(open);
-        let mut spoken = Spoken::new();
+        let mut spoken = Spoken::default();
         for event in early {
             spoken.take(app, ScreenEvent::Worker(event))?;
         }
@@ -90,7 +90,9 @@ async fn talk(
                 Signal::Resize => {}
             },
             event = events.recv(), if alive => match event {
-                Some(Event::Failed { generation: None, error }) if app.state.models.ready.is_none() => {
+                Some(Event::Failed { generation: None, error })
+                    if app.state.models.ready.is_none() =>
+                {
                     return Err(NotOpened(error).into());
                 }
                 Some(event) => spoken.take(app, ScreenEvent::Worker(event))?,
@@ -113,8 +115,8 @@ async fn talk(
 }
 
 /// What was said so far.
+#[derive(Default)]
 struct Spoken {
-    out: io::Stdout,
     /// Whether a line has begun and not ended.
     within: bool,
     /// Whether the prompt is the last that was said.
@@ -135,22 +137,6 @@ struct Spoken {
 }
 
 impl Spoken {
-    fn new() -> Self {
-        Self {
-            out: io::stdout(),
-            within: false,
-            prompted: false,
-            stage: String::new(),
-            ready: false,
-            answer: (0, 0, 0),
-            open: false,
-            speaker: String::new(),
-            toast: None,
-            read: String::new(),
-            rounds: Vec::new(),
-        }
-    }
-
     /// Handles an event and says what it changed.
     fn take(&mut self, app: &mut App, event: ScreenEvent) -> io::Result<()> {
         match &event {
@@ -172,7 +158,7 @@ impl Spoken {
         let line = line.trim_end_matches(['\n', '\r']);
         // A terminal shows what is typed, and its end.
         if !io::stdin().is_terminal() {
-            writeln!(self.out, "{}", printable(line))?;
+            writeln!(io::stdout(), "{}", printable(line))?;
         }
         (self.within, self.prompted) = (false, false);
         if std::str::from_utf8(bytes).is_err() {
@@ -189,22 +175,22 @@ impl Spoken {
     fn prompt(&mut self) -> io::Result<()> {
         if !std::mem::replace(&mut self.prompted, true) {
             self.end_line()?;
-            write!(self.out, "You: ")?;
+            write!(io::stdout(), "You: ")?;
             self.within = true;
         }
-        self.out.flush()
+        io::stdout().flush()
     }
 
     fn end_line(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.within) { writeln!(self.out) } else { Ok(()) }
+        if std::mem::take(&mut self.within) { writeln!(io::stdout()) } else { Ok(()) }
     }
 
     /// Says a sentence on a line of its own.
     fn say(&mut self, words: &str) -> io::Result<()> {
         self.end_line()?;
         self.prompted = false;
-        writeln!(self.out, "{}", printable(words.trim_end()))?;
-        self.out.flush()
+        writeln!(io::stdout(), "{}", printable(words.trim_end()))?;
+        io::stdout().flush()
     }
 
     /// Says what has changed since the last time.
@@ -239,8 +225,8 @@ impl Spoken {
             self.ready = true;
             let target = printable_line(state.models.target());
             self.say(&format!(
-                "{target} is ready. Type a message and press Enter. Ctrl+C stops an answer, /rounds \
-                 tells its rounds, /help lists the commands, /quit leaves."
+                "{target} is ready. Type a message and press Enter. Ctrl+C stops an answer, \
+                 /rounds tells its rounds, /help lists the commands, /quit leaves."
             ))?;
             for turn in state.chat.turns().iter().rev().take(2).rev() {
                 let who = if turn.role == Role::User { "You said" } else { "The answer was" };
@@ -296,12 +282,12 @@ impl Spoken {
         let Some(new) = text.get(from..).filter(|new| !new.is_empty()) else { return Ok(()) };
         if self.speaker != who {
             self.end_line()?;
-            write!(self.out, "{who}: ")?;
+            write!(io::stdout(), "{who}: ")?;
             self.speaker = who.to_string();
         }
-        write!(self.out, "{}", printable(new))?;
+        write!(io::stdout(), "{}", printable(new))?;
         (self.within, self.prompted) = (true, false);
-        self.out.flush()
+        io::stdout().flush()
     }
 
     /// Reads the box out that is open, with the numbers of its rows.

@@ -82,7 +82,13 @@ fn value_of(
     let key = row.name;
     let switch = SWITCHES.iter().find(|switch| switch.key == key);
     let dial = Dial::ALL.into_iter().find(|dial| dial.row().key == key);
-    let takes = if row.is_switch() { "on or off".to_string() } else { row.values() };
+    // As many blocks as the panel offers: those of the head in use.
+    let blocks = dial.filter(|dial| *dial == Dial::Blocks).map(|dial| state.dial(dial).range);
+    let takes = match blocks {
+        _ if row.is_switch() => "on or off".to_string(),
+        Some(range) if !range.is_empty() => format!("{range}, or \"auto\""),
+        _ => row.values(),
+    };
     let name = name(dial.map_or(&command[1..], |dial| dial.row().name));
     if argument.is_empty() {
         if dial == Some(Dial::Blocks) {

@@ -54,7 +54,12 @@ fn a_setting_alone_shows_its_value_and_what_it_takes() {
         let (value, takes) = text.split_once(" · ").unwrap();
         if !key.is_switch() {
             assert!(value.split_once(": ").is_some_and(|(_, value)| !value.is_empty()), "{text}");
-            assert_eq!(takes, format!("/{} takes {}", command.name, key.values()));
+            // The panel and the command offer the same blocks.
+            let values = match command.name {
+                "blocks" => format!("{}, or \"auto\"", state.dial(Dial::Blocks).range),
+                _ => key.values(),
+            };
+            assert_eq!(takes, format!("/{} takes {values}", command.name));
         }
         assert_eq!(state.controls.worker, before);
     }
