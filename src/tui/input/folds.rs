@@ -1,5 +1,8 @@
 //! Long texts that appear in the message as one mark, `⟦200 lines⟧`, and whole in what is sent.
-//! Must never know where they come from.
+//! A mark is whole or gone: half of one would stand for nothing, and its text would be lost without a
+//! word. Must never know where they come from.
+
+use std::ops::Range;
 
 /// Lines from which a pasted text is folded.
 const LONG: usize = 16;
@@ -48,10 +51,45 @@ impl Folds {
         replaced(message, &marks)
     }
 
-    /// Characters of the mark that `before` ends with.
-    pub(crate) fn mark_before(&self, before: &str) -> Option<usize> {
-        let mark = self.0.iter().map(|(mark, _)| mark).find(|mark| before.ends_with(*mark))?;
-        Some(mark.chars().count())
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The marks in `text`, as ranges of characters.
+    fn marks(&self, text: &str) -> Vec<Range<usize>> {
+        let found = self.0.iter().flat_map(|(mark, _)| text.match_indices(mark.as_str()));
+        let range = |(at, mark): (usize, &str)| {
+            let start = text[..at].chars().count();
+            start..start + mark.chars().count()
+        };
+        found.map(range).collect()
+    }
+
+    /// The mark that has character `at` of `line` and the one before it.
+    pub(crate) fn mark_around(&self, line: &str, at: usize) -> Option<Range<usize>> {
+        self.marks(line).into_iter().find(|mark| mark.start < at && at < mark.end)
+    }
+
+    /// What an edit of `before` that gave `after` has to be if it has cut a mark: which characters of
+    /// `before` go, and what is written there.
+    pub(crate) fn mended(&self, before: &str, after: &str) -> Option<(Range<usize>, String)> {
+        let ends = |text: &str| text.matches(['⟦', '⟧']).count() - 2 * self.marks(text).len();
+        if ends(after) <= ends(before) {
+            return None;
+        }
+        let [old, new] = [before, after].map(|text| text.chars().collect::<Vec<char>>());
+        let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+        let rest = old[same..].iter().rev().zip(new[same..].iter().rev());
+        let behind = rest.take_while(|(old, new)| old == new).count();
+        let cut = same..old.len() - behind;
+        let mut whole = cut.clone();
+        for mark in self.marks(before) {
+            if mark.start < cut.end && cut.start < mark.end {
+                whole = whole.start.min(mark.start)..whole.end.max(mark.end);
+            }
+        }
+        (whole != cut).then(|| (whole, new[same..new.len() - behind].iter().collect()))
     }
 }
 

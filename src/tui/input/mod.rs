@@ -117,8 +117,47 @@ impl Input {
 
     /// Changes what is written: the list of commands begins again.
     pub fn edit<T>(&mut self, change: impl FnOnce(&mut TextArea<'static>) -> T) {
-        change(&mut self.area);
+        self.change(change);
         self.completion = Completion::default();
+    }
+
+    /// Changes what is written or moves the cursor: never into a mark, and a mark of which a part
+    /// goes goes whole, in one step of undo.
+    fn change<T>(&mut self, change: impl FnOnce(&mut TextArea<'static>) -> T) {
+        if self.folds.is_empty() {
+            change(&mut self.area);
+            return;
+        }
+        let text = |area: &TextArea<'_>| area.lines().join("\n");
+        let (before, from) = (text(&self.area), self.area.cursor());
+        change(&mut self.area);
+        if let Some((cut, written)) = self.folds.mended(&before, &text(&self.area)) {
+            while text(&self.area) != before {
+                if !self.area.undo() {
+                    self.area = area(&before);
+                }
+            }
+            let head: String = before.chars().take(cut.start).collect();
+            let row = head.matches('\n').count();
+            let column = head.chars().rev().take_while(|c| *c != '\n').count();
+            let [row, column] = [row, column].map(|at| u16::try_from(at).unwrap_or(u16::MAX));
+            self.area.cancel_selection();
+            self.area.move_cursor(CursorMove::Jump(row, column));
+            self.area.delete_str(cut.len());
+            self.area.insert_str(written);
+        }
+        let at = self.area.cursor();
+        let line = self.area.lines().get(at.0).map_or("", String::as_str);
+        if let Some(mark) = self.folds.mark_around(line, at.1) {
+            let forward = (at.0, at.1) >= (from.0, from.1);
+            let (to, steps) = match forward {
+                true => (CursorMove::Forward, mark.end - at.1),
+                false => (CursorMove::Back, at.1 - mark.start),
+            };
+            for _ in 0..steps {
+                self.area.move_cursor(to);
+            }
+        }
     }
 
     /// What is written, long texts whole.
@@ -165,7 +204,8 @@ impl Input {
     fn write(&mut self, written: Written) {
         let Written { text, folds, .. } = written;
         self.folds = folds;
-        self.edit(|field| *field = area(&text));
+        self.area = area(&text);
+        self.completion = Completion::default();
     }
 
     /// Messages that were not answered come before what is written, each as it was written itself:
@@ -247,7 +287,7 @@ impl Input {
     /// Moves the cursor up; from the first row of the screen, to the message sent before.
     pub fn up(&mut self) {
         let at = self.area.cursor();
-        self.area.move_cursor(CursorMove::Up);
+        self.change(|area| area.move_cursor(CursorMove::Up));
         if self.area.cursor() == at && self.at > 0 {
             self.recall(self.at - 1);
         }
@@ -256,7 +296,7 @@ impl Input {
     /// Moves the cursor down; from the last row of the screen, to the message sent after.
     pub fn down(&mut self) {
         let at = self.area.cursor();
-        self.area.move_cursor(CursorMove::Down);
+        self.change(|area| area.move_cursor(CursorMove::Down));
         if self.area.cursor() == at && self.at < self.history.len() {
             self.recall(self.at + 1);
         }
@@ -282,8 +322,7 @@ impl Input {
 
     /// Deletes the character before the cursor, whole: an emoji of several code points is one.
     pub fn backspace(&mut self) {
-        // A folded text goes whole: half a mark would stand for nothing.
-        let chars = self.folds.mark_before(self.before()).unwrap_or(self.characters()[0]);
+        let chars = self.characters()[0];
         self.edit(|area| delete_before(area, chars));
     }
 
@@ -300,10 +339,11 @@ impl Input {
     /// Moves the cursor by one character, whole.
     pub fn step(&mut self, forward: bool) {
         let to = if forward { CursorMove::Forward } else { CursorMove::Back };
-        self.area.cancel_selection();
-        for _ in 0..self.characters()[usize::from(forward)] {
-            self.area.move_cursor(to);
-        }
+        let steps = self.characters()[usize::from(forward)];
+        self.change(|area| {
+            area.cancel_selection();
+            (0..steps).for_each(|_| area.move_cursor(to));
+        });
     }
 
     /// The line up to the cursor.

@@ -189,3 +189,77 @@ fn control_characters_that_are_pasted_can_be_seen_and_deleted() {
     input.paste(&long);
     assert_eq!(input.text(), long);
 }
+
+#[test]
+fn a_mark_is_whole_or_gone_whatever_edits_it() {
+    use crossterm::event::{KeyCode::Char, KeyEvent, KeyModifiers as With};
+    let long = "line\n".repeat(20);
+    type Edit = fn(&mut Input);
+    let cases: [(&str, Edit, Option<&str>); 12] = [
+        ("Backspace behind", |input| input.backspace(), Some("a  b")),
+        ("a word before", |input| input.edit(TextArea::delete_word), Some("a  b")),
+        ("a step back and Backspace", |input| (input.step(false), input.backspace()).1, None),
+        ("Delete in front", |input| (input.step(false), input.delete()).1, Some("a  b")),
+        (
+            "a word behind",
+            |input| (input.step(false), input.edit(TextArea::delete_next_word)).1,
+            Some("a  b"),
+        ),
+        (
+            "a letter inside",
+            |input| (input.step(false), input.edit(|at| at.insert_char('x'))).1,
+            None,
+        ),
+        (
+            "words back and a letter",
+            |input| {
+                input.edit(|area| area.move_cursor(CursorMove::WordBack));
+                input.edit(|area| area.insert_char('x'));
+            },
+            None,
+        ),
+        (
+            "half of it selected and typed over",
+            |input| {
+                input.edit(TextArea::start_selection);
+                input.edit(|area| area.move_cursor(CursorMove::WordBack));
+                input.edit(|area| area.input(KeyEvent::new(Char('x'), With::NONE)));
+            },
+            Some("a x b"),
+        ),
+        ("to the start of the line", |input| input.edit(TextArea::delete_line_by_head), Some(" b")),
+        (
+            "to the start from behind",
+            |input| (input.step(false), input.edit(TextArea::delete_line_by_head)).1,
+            None,
+        ),
+        (
+            "vi's x",
+            |input| (input.step(false), input.vi = ViMode::Normal(None), input.command('x')).2,
+            Some("a  b"),
+        ),
+        ("brackets of one's own", |input| input.paste("⟦⟧ ⟦"), None),
+    ];
+    for (name, edit, gone) in cases {
+        let mut input = Input::default();
+        input.set("a ");
+        input.paste(&long);
+        input.paste(" b");
+        input.step(false);
+        input.step(false);
+        edit(&mut input);
+        match gone {
+            Some(rest) => {
+                assert_eq!(input.text(), rest, "{name}");
+                input.edit(TextArea::undo);
+                if !input.text().contains(&long) {
+                    input.edit(TextArea::undo);
+                }
+                assert!(input.text().contains(&long), "undone: {name}: {:?}", input.area().lines());
+                input.edit(TextArea::redo);
+                assert!(!input.area().lines().join("").contains('⟦'), "done again: {name}");
+            }
+            None => assert!(input.text().contains(&long), "{name}: {:?}", input.area().lines()),
+        }
+    }
+}

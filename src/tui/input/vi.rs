@@ -38,7 +38,7 @@ impl Input {
             }),
             (Some('d' | 'c'), 'w') => self.edit(TextArea::delete_next_word),
             (Some('d' | 'c'), 'b') => self.edit(TextArea::delete_word),
-            (Some('g'), 'g') => self.area.move_cursor(To::Top),
+            (Some('g'), 'g') => self.change(|area| area.move_cursor(To::Top)),
             (Some(_), _) => return,
             (None, 'h') => self.step(false),
             (None, 'l') => self.step(true),
@@ -68,7 +68,7 @@ impl Input {
                     _ if c != 'i' => return,
                     _ => return self.vi = ViMode::Insert,
                 };
-                self.area.move_cursor(to);
+                self.change(|area| area.move_cursor(to));
             }
         }
         if matches!(c, 'a' | 'A' | 'I' | 'o' | 'O' | 'C') || before == Some('c') {
