@@ -119,8 +119,8 @@ pub struct ChatArgs {
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The prompt. Piped text is added at the end, or in place of `-`; an empty line separates the
-    /// parts.
+    /// The prompt. Standard input takes the place of `-`, or is the prompt if none is given; it is
+    /// not read otherwise. An empty line separates the parts.
     #[arg(value_name = "PROMPT")]
     pub prompt: Vec<String>,
     /// Print one JSON object per round and a summary, each on its own line, instead of the text.

@@ -10,6 +10,7 @@ use anyhow::{Context, anyhow};
 use super::args::RaceArgs;
 use super::backend::{self, WatchedWorker};
 use super::exit::{CommandResult, Failure, report};
+use super::output::stdout;
 use super::settings_file::no_color;
 use crate::files::{Access, atomic_write};
 use crate::load::Purpose;
@@ -26,6 +27,8 @@ const COLUMNS: u16 = 100;
 
 pub fn race(args: &RaceArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.shared.settings.0)?;
+    // The result has no other place: before minutes are spent on it.
+    drop(stdout()?);
     let prompt = args.prompt.join(" ");
     if prompt.trim().is_empty() {
         return Err(Failure::usage(anyhow!("the prompt is empty")));

@@ -58,17 +58,16 @@ fn answer(
     }
 }
 
-/// The prompt from the arguments, `-` standing for stdin. What is piped in without a `-` for it
-/// comes last.
+/// The prompt from the arguments, `-` standing for stdin, which is read only for a `-` or if there
+/// are no arguments: in a loop over lines, stdin is the loop's.
 fn prompt(parts: &[String], piped: bool, stdin: &mut dyn Read) -> Result<String, Failure> {
     let usage = |text: &str| Failure::usage(anyhow!("{text}"));
     if parts.is_empty() && !piped {
         return Err(usage("there is no prompt; give one (`dovetail run \"…\"`) or pipe it in"));
     }
-    let placed = parts.iter().any(|part| part == "-");
-    let behind = (piped && !placed).then_some("-");
+    let alone = parts.is_empty().then_some("-");
     let mut texts = Vec::new();
-    for part in parts.iter().map(String::as_str).chain(behind) {
+    for part in parts.iter().map(String::as_str).chain(alone) {
         if part == "-" {
             let mut bytes = Vec::new();
             let mut stdin = Read::take(&mut *stdin, MOST_PIPED + 1);
@@ -217,9 +216,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_piped_in_comes_behind_the_question() {
-        assert_eq!(joined(&["what is this?"], b"a\nb\n").unwrap(), "what is this?\n\na\nb");
-        assert_eq!(joined(&["say hi"], b"\n").unwrap(), "say hi");
+    fn stdin_is_read_only_if_the_prompt_asks_for_it_or_there_is_none() {
+        let mut lines = &b"of a loop\n"[..];
+        assert_eq!(prompt(&["say hi".to_owned()], true, &mut lines).unwrap(), "say hi");
+        assert_eq!(lines, b"of a loop\n", "the loop has its lines");
         assert_eq!(joined(&[], b"hi").unwrap(), "hi");
         assert_eq!(prompt(&["hi".to_owned()], false, &mut &b"never read"[..]).unwrap(), "hi");
         assert!(prompt(&[], false, &mut &b""[..]).is_err());

@@ -65,7 +65,7 @@ fn a_closed_output_is_an_error_and_nothing_is_loaded() {
         home.prepare(&mut command);
         ends(code, &mut assert_cmd::Command::from_std(command)).1
     };
-    for line in ["run hi --script /no/such/script", "doctor", "man"] {
+    for line in ["run hi --script /no/such/script", "race hi", "doctor", "man"] {
         assert_has(&shell(1, &format!("{line} >&-")), &["standard output is closed"]);
     }
     // A /dev/null in another program's place is not ours.

@@ -142,11 +142,14 @@ fn the_prompt_may_be_piped_in() {
         assert_has(&err, &["the prompt is empty"]);
     }
     let prompt_tokens = |piped: &str| {
-        let mut command = home.command(&["run", "Say it:", "--json", "--max-tokens", "1"]);
+        let mut command = home.command(&["run", "Say it:", "-", "--json", "--max-tokens", "1"]);
         let (out, _) = ends(0, command.write_stdin(piped.to_owned()));
         last_json(&out)["prompt_tokens"].as_u64().unwrap()
     };
     assert!(prompt_tokens("The river is long and wide.") >= prompt_tokens("") + 5);
+    // In a loop over lines, the lines are the loop's.
+    let mut command = home.command(&["run", "sum this up", "--script", &script]);
+    ends(0, command.write_stdin(vec![0xff; 17 << 20]));
 }
 
 #[test]
