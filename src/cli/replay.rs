@@ -12,7 +12,8 @@ use super::exit::{CommandResult, Failure};
 use super::settings_file::SettingsFile;
 use super::shared_args::SettingFlags;
 use crate::chat::Role;
-use crate::record::{Record, Script};
+use crate::record::{Record, RecordedAnswer, Script};
+use crate::tui::event::Asked;
 use crate::tui::{self, ModelFinder, ScreenConfig, state::StateConfig, write_whole};
 
 #[derive(Debug, Args)]
@@ -44,10 +45,20 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
         return write_page(page, &record);
     }
     check_screen("`dovetail verify` checks a record without a screen")?;
-    let asked = |answer: &crate::record::RecordedAnswer| {
-        let messages = answer.question.messages.iter().rev();
-        let mut users = messages.filter(|message| message.role == Role::User);
-        users.next().map(|message| message.content.clone()).unwrap_or_default()
+    let mut before = None;
+    let asked = |answer: &RecordedAnswer| {
+        let question = &answer.question;
+        let (asked, begun) = question.parts();
+        let again = before.replace(asked.to_vec()).is_some_and(|before| before == asked);
+        let mut users = asked.iter().rev().filter(|message| message.role == Role::User);
+        match (begun, question.forced.last()) {
+            (Some(_), _) if again => Asked::GoOn,
+            (None, Some(&(at, token))) if again && at == question.begun.len() => {
+                Asked::Forced { at, token }
+            }
+            _ if again => Asked::Again,
+            _ => Asked::Question(users.next().map_or(String::new(), |it| it.content.clone())),
+        }
     };
     let questions = record.answers.iter().map(asked).collect();
     // The settings' own γ, M and strategy are not the record's.

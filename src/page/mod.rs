@@ -30,8 +30,9 @@ pub struct PageMessage<'a> {
     pub message: Message,
     /// The tokens of an answer, as far as they are known.
     pub minds: BothMinds,
-    /// The rounds that wrote the last of its tokens; none if they are not kept.
-    pub rounds: Vec<&'a Round>,
+    /// The rounds that wrote its tokens, as far as they are kept, each with the number of its first
+    /// token.
+    pub rounds: Vec<(usize, &'a Round)>,
 }
 
 impl From<Message> for PageMessage<'_> {
@@ -87,15 +88,7 @@ fn short(figure: f64) -> f64 {
 
 fn said(said: &PageMessage<'_>) -> Value {
     let PageMessage { message, minds, rounds } = said;
-    // The rounds wrote the last tokens.
-    let written: usize = rounds.iter().map(|round| round.committed.len()).sum();
-    let mut next = minds.tokens.len().saturating_sub(written);
-    let rounds = rounds.iter().map(|done| {
-        let first = next;
-        next += done.committed.len();
-        round(done, first)
-    });
-    let rounds: Vec<Value> = rounds.collect();
+    let rounds: Vec<Value> = rounds.iter().map(|(first, done)| round(done, *first)).collect();
     json!({
         "role": message.role,
         "target": minds.target,

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::chat::Message;
+use crate::chat::{Message, Role};
 use crate::speculate::SamplerSettings;
 
 /// The current format. Format 2 added [`crate::decode::Round::ahead`], the sequences of
@@ -88,4 +88,17 @@ pub struct Question {
     /// The tokens that the user forced, by their number in the answer, `begun` included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forced: Vec<(usize, u32)>,
+    /// Whether it is one of the two answers of a race, which belong to no conversation.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub race: bool,
+}
+
+impl Question {
+    /// The messages, and after them the beginning of an answer that continues.
+    pub fn parts(&self) -> (&[Message], Option<&Message>) {
+        match self.messages.split_last() {
+            Some((begun, asked)) if begun.role == Role::Assistant => (asked, Some(begun)),
+            _ => (&self.messages, None),
+        }
+    }
 }

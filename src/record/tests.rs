@@ -232,3 +232,53 @@ fn edits_by_hand_are_found_by_line() {
     let twice = format!("{text}{}", text.lines().next().unwrap());
     assert!(read(folder.path(), &twice).unwrap_err().contains("second first line"));
 }
+
+/// The messages of the page of a record that has these questions, each answered by the first answer
+/// of the script.
+fn page_of(questions: &[Question]) -> Vec<(String, String)> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = read(folder.path(), &written(folder.path())).unwrap();
+    let is_answer = |line: &Line| matches!(line, Line::First { .. } | Line::Round(_));
+    let ends = record.lines.iter().position(|line| matches!(line, Line::Summary { .. })).unwrap();
+    let answer: Vec<Line> = record.lines[..ends].iter().filter(|l| is_answer(l)).cloned().collect();
+    let asked = questions.iter().map(|question| Line::Question(Box::new(question.clone())));
+    record.lines = asked.flat_map(|asked| [vec![asked], answer.clone()].concat()).collect();
+    let page = record.page();
+    let data = page.split("type=\"application/json\">").nth(1).unwrap();
+    let data = data.split("</script>").next().unwrap();
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    let text = |message: &serde_json::Value| -> String {
+        let words = message["words"].as_array().unwrap().iter();
+        words.map(|word| word["text"].as_str().unwrap()).collect()
+    };
+    let messages = data["messages"].as_array().unwrap().iter();
+    messages.map(|it| (it["role"].as_str().unwrap().to_owned(), text(it))).collect()
+}
+
+#[test]
+fn a_page_has_each_question_once_whatever_became_of_its_answer() {
+    let user = |text: &str| Message::new(Role::User, text);
+    let of = |messages: Vec<Message>| Question { messages, ..Question::default() };
+    let said = |role: &str, text: &str| (role.to_owned(), text.to_owned());
+    let one = || of(vec![user("one")]);
+    let goes_on = |text: &str| of(vec![user("one"), Message::new(Role::Assistant, text)]);
+    let (once, twice) = (HELLO.to_owned(), HELLO.repeat(2));
+    let continued = [one(), goes_on(&once), goes_on(&twice)];
+    assert_eq!(page_of(&continued), [said("user", "one"), said("assistant", &HELLO.repeat(3))]);
+    // Begun again from its second token, and that continued.
+    let folder = tempfile::tempdir().unwrap();
+    let record = read(folder.path(), &written(folder.path())).unwrap();
+    let begun = record.answers[0].tokens[..2].to_vec();
+    let start = record.answers[0].texts[..2].concat();
+    let forced = Question { begun, forced: vec![(2, 7)], ..one() };
+    let again = format!("{start}{HELLO}");
+    let all = [one(), forced.clone(), goes_on(&again)];
+    assert_eq!(page_of(&all), [said("user", "one"), said("assistant", &format!("{again}{HELLO}"))]);
+    // Answered again, raced and asked more.
+    let raced = || Question { race: true, ..one() };
+    let more = of(vec![user("one"), Message::new(Role::Assistant, HELLO), user("two")]);
+    let answer = || said("assistant", HELLO);
+    let (first, second) = (said("user", "one"), said("user", "two"));
+    let all = [one(), one(), raced(), raced(), more];
+    assert_eq!(page_of(&all), [first, answer(), answer(), second, answer()]);
+}

@@ -66,10 +66,13 @@ impl Recording {
 
     /// Notes a question to the worker.
     fn ask(&mut self, job: &Job) {
-        let Job { generation, messages, max_tokens, thinking, begun, forced, .. } = job.clone();
+        let Job { generation, messages, max_tokens, thinking, begun, forced, afresh, .. } =
+            job.clone();
         // Set before the worker receives the question.
         let sampler = self.controls.get().sampler;
-        let question = Question { messages, max_tokens, thinking, sampler, begun, forced };
+        // Only races forget what was decoded before.
+        let race = afresh;
+        let question = Question { messages, max_tokens, thinking, sampler, begun, forced, race };
         self.asked.insert(generation, question);
     }
 

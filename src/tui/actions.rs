@@ -1,6 +1,25 @@
 //! What keys and commands do, and on what: the words that the tables of keys and commands and the
 //! screen's state share. Must never know any of them.
 
+impl Action {
+    /// Whether it needs a model, which a replay does not have.
+    pub fn wants_model(self) -> bool {
+        matches!(
+            self,
+            Self::Regenerate
+                | Self::Force(_)
+                | Self::GoOn
+                | Self::EditQuestion
+                | Self::Branch
+                | Self::Race
+                | Self::Compare
+                | Self::Models(_)
+                | Self::Strategies
+                | Self::Setting("target" | "draft" | "strategy")
+        )
+    }
+}
+
 /// What a key or a command does. A command may have an argument, which is given when it is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {

@@ -125,7 +125,7 @@ fn lay_out(across: u16, state: &mut ScreenState, styles: &Styles) -> Vec<Vec<Lin
     let last = state.chat.turns().len() - 1;
     // With a message written the key sends that.
     let goes_on = state.models.phase == Phase::Idle && state.input.is_empty();
-    let goes_on = (!state.answering()).then_some(goes_on);
+    let goes_on = (!state.answering()).then_some(goes_on && !state.models.replay);
     let open = state.chat.shows_thoughts;
     let keys = &state.display.keys;
     let turns = state.chat.turns.iter_mut().enumerate();

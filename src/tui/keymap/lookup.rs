@@ -127,6 +127,10 @@ fn pair(action: Action) -> Option<[Action; 2]> {
 
 fn useful(state: &ScreenState, row: &Binding) -> bool {
     let panels = state.display.focus != Focus::Input;
+    // A replay refuses it.
+    if state.models.replay && (row.action == A::Send || row.action.wants_model()) {
+        return false;
+    }
     match row.action {
         A::Send => {
             let goes_on = state.chat.can_go_on() || state.chat.is_unanswered();

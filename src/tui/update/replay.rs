@@ -16,20 +16,7 @@ fn other_draws(recorded: f32) -> String {
 
 /// Says so, if `action` wants a model.
 pub(crate) fn refuses(state: &mut ScreenState, action: Action) -> bool {
-    let wants = matches!(
-        action,
-        Action::Regenerate
-            | Action::Force(_)
-            | Action::GoOn
-            | Action::EditQuestion
-            | Action::Branch
-            | Action::Race
-            | Action::Compare
-            | Action::Models(_)
-            | Action::Strategies
-            | Action::Setting("target" | "draft" | "strategy")
-    );
-    let refuses = state.models.replay && wants;
+    let refuses = state.models.replay && action.wants_model();
     if refuses {
         say(state);
     }

@@ -1,12 +1,13 @@
 //! A record shown again: it is not a chat.
 
 use super::*;
+use crate::tui::event::Asked;
 
 /// A record whose only answer has been shown.
 fn replayed() -> ScreenState {
     let mut state = loaded(80, 24);
     state.models.replay = true;
-    tell(&mut state, ScreenEvent::Ask("one".to_string()));
+    tell(&mut state, ScreenEvent::Ask(Asked::Question("one".to_string())));
     answered(&mut state, "A recorded answer.");
     state
 }

@@ -186,7 +186,7 @@ fn a_long_file_in_a_message_is_one_row_until_it_is_opened() {
     let mut state = loaded(80, 40);
     let lines: Vec<String> = (1..=20).map(|line| format!("line {line} of it")).collect();
     let text = format!("What is this?\n\nnotes.txt:\n```\n{}\n```", lines.join("\n"));
-    update(&mut state, ScreenEvent::Ask(text), Duration::ZERO);
+    update(&mut state, ScreenEvent::Ask(crate::tui::event::Asked::Question(text)), Duration::ZERO);
     let folded = shows(&mut state, &["What is this?", "notes.txt:", "▸ 20 rows"]);
     assert!(!folded.contains("line 1 of it"), "{folded}");
     type_keys(&mut state, "<backtab><enter>");
