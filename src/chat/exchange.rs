@@ -1,6 +1,8 @@
 //! Conversations in the formats of other programs: Markdown for people, JSON with `messages`, and
 //! JSON lines in ShareGPT's form, which `train` reads. It must not depend on files.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::extras::SavedChat;
@@ -55,24 +57,71 @@ impl Exchange {
         }
     }
 
-    /// The conversation in a file's text; the first one of several.
+    /// The conversation in a file's text, the first one of several; and what the file holds beyond
+    /// it that has no place in a conversation here.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read(self, text: &str) -> Result<SavedChat, String> {
+    pub fn read(self, text: &str) -> Result<(SavedChat, LeftOut), String> {
+        // Editors on Windows begin a file with a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut left_out = LeftOut::default();
         let messages = match self {
             Self::Markdown => read_markdown(text)?,
-            Self::Json => read_json(&parse(text)?)?,
+            Self::Json => read_json(&parse(text)?, &mut left_out)?,
             Self::ShareGpt => {
-                let line = text.lines().find(|line| !line.trim().is_empty());
-                read_json(&parse(line.unwrap_or_default())?)?
+                let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+                let mut value = parse(lines.next().unwrap_or_default())?;
+                let others: Vec<Value> = lines.filter_map(|line| parse(line).ok()).collect();
+                if !others.is_empty() {
+                    value = std::iter::once(value).chain(others).collect();
+                }
+                read_json(&value, &mut left_out)?
             }
         };
         if !messages.iter().any(|message| message.role == Role::User) {
-            return Err("it has no message from a user".to_owned());
+            let others = left_out.to_string();
+            let others = if others.is_empty() { others } else { format!(", only {others}") };
+            return Err(format!("it has no message from a user{others}"));
         }
-        Ok(messages.into_iter().map(SavedTurn::whole).collect::<Vec<_>>().into())
+        let turns: Vec<SavedTurn> =
+            one_system(messages).into_iter().map(SavedTurn::whole).collect();
+        Ok((turns.into(), left_out))
     }
+}
+
+/// What a file holds that has no place in a conversation here: how many of each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut(BTreeMap<String, usize>);
+
+impl LeftOut {
+    fn count(&mut self, what: impl Into<String>, many: usize) {
+        if many > 0 {
+            *self.0.entry(what.into()).or_default() += many;
+        }
+    }
+}
+
+/// As `1 tool message, 2 parts of type image_url`; nothing if nothing was left out.
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let told = |(what, many): (&String, &usize)| match what.split_once(' ') {
+            Some((word, rest)) if *many > 1 => format!("{many} {word}s {rest}"),
+            _ => format!("{many} {what}"),
+        };
+        f.write_str(&self.0.iter().map(told).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// The messages with one system message, at the beginning: the conversation here has no other.
+fn one_system(messages: Vec<Message>) -> Vec<Message> {
+    let (system, mut talk): (Vec<_>, Vec<_>) =
+        messages.into_iter().partition(|message| message.role == Role::System);
+    let texts: Vec<String> = system.into_iter().map(|message| message.content).collect();
+    if !texts.is_empty() {
+        talk.insert(0, Message::new(Role::System, texts.join("\n\n")));
+    }
+    talk
 }
 
 fn from(role: Role) -> &'static str {
@@ -135,21 +184,89 @@ fn parse(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))
 }
 
-/// Messages of an object with `messages`, `conversations` or `conversation`, or of a bare list.
-fn read_json(value: &Value) -> Result<Vec<Message>, String> {
-    let fields = ["messages", "conversations", "conversation"];
-    let list = fields.iter().find_map(|field| value.get(field)?.as_array());
-    let list = list.or(value.as_array()).ok_or("it has no `messages` and no `conversations`")?;
-    let message = |(at, item): (usize, &Value)| {
-        let field = |names: [&str; 2]| {
-            names.iter().find_map(|name| item.get(name)?.as_str()).unwrap_or_default()
-        };
-        let name = field(["role", "from"]);
-        let content = field(["content", "value"]);
-        let role = Role::named(name).ok_or(format!("message {}: unknown role `{name}`", at + 1))?;
-        Ok(Message::new(role, content))
+/// The lists in which programs keep the messages of a conversation.
+const LISTS: [&str; 5] = ["messages", "conversations", "conversation", "items", "input"];
+
+/// Messages of an object with one of [`LISTS`] or of ChatGPT's export, or of a bare list; of a list
+/// of conversations, the first.
+fn read_json(value: &Value, left_out: &mut LeftOut) -> Result<Vec<Message>, String> {
+    let list_of = |value: &Value| -> Option<Vec<Value>> {
+        let list = LISTS.iter().find_map(|field| value.get(field)?.as_array());
+        list.cloned().or_else(|| mapped(value))
     };
-    list.iter().enumerate().map(message).collect()
+    let mut value = value;
+    if let Some([first, others @ ..]) = value.as_array().map(Vec::as_slice)
+        && list_of(first).is_some()
+    {
+        left_out.count("conversation after the first", others.len());
+        value = first;
+    }
+    let list = list_of(value).or_else(|| value.as_array().cloned());
+    let list = list.ok_or("it has no `messages` and no `conversations`")?;
+    // Anthropic's requests have the system prompt beside the messages.
+    let system = value.get("system").and_then(text_of);
+    let mut messages: Vec<Message> =
+        system.into_iter().map(|text| Message::new(Role::System, text)).collect();
+    for item in &list {
+        let field = |names: &[&str]| names.iter().find_map(|name| item.get(name));
+        let name = field(&["role", "from"]).or_else(|| item.get("author")?.get("role"));
+        let name = name.and_then(Value::as_str).unwrap_or_default();
+        let Some(role) = Role::named(name) else {
+            let what = if name.is_empty() { "without a role" } else { name };
+            left_out.count(format!("message ({what})"), 1);
+            continue;
+        };
+        let calls = ["tool_calls", "function_call"].iter().filter_map(|name| item.get(name));
+        let calls = calls.map(|calls| calls.as_array().map_or(1, Vec::len));
+        left_out.count("call of tools", calls.sum());
+        let content = field(&["content", "value", "text"]).unwrap_or(&Value::Null);
+        let parts = content.get("parts").unwrap_or(content).as_array().into_iter().flatten();
+        for part in parts.filter(|part| text_of(part).is_none()) {
+            let kind = ["type", "content_type"].iter().find_map(|name| part.get(name)?.as_str());
+            left_out.count(format!("part ({})", kind.unwrap_or("not text")), 1);
+        }
+        let thought = field(&["thought", "reasoning_content", "reasoning"]);
+        let thought = thought.and_then(Value::as_str).filter(|thought| !thought.is_empty());
+        match text_of(content) {
+            None if thought.is_none() => {}
+            content => messages.push(Message {
+                thought: thought.map(str::to_owned),
+                ..Message::new(role, content.unwrap_or_default())
+            }),
+        }
+    }
+    Ok(messages)
+}
+
+/// The text of a message's content: a string, or parts of which some are text; `None` if none is.
+pub(super) fn text_of(content: &Value) -> Option<String> {
+    match content {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => {
+            let texts: Vec<String> = parts.iter().filter_map(text_of).collect();
+            (!texts.is_empty()).then(|| texts.join("\n"))
+        }
+        Value::Object(part) => {
+            let text = ["text", "parts", "refusal", "value", "content"];
+            text.iter().find_map(|name| part.get(*name)).and_then(text_of)
+        }
+        _ => None,
+    }
+}
+
+/// The messages of a conversation in ChatGPT's export, a tree: those from its root to the message
+/// that was shown last.
+fn mapped(value: &Value) -> Option<Vec<Value>> {
+    let nodes = value.get("mapping")?.as_object()?;
+    let mut at = value.get("current_node").and_then(Value::as_str);
+    let mut path = Vec::new();
+    while let Some(node) = at.and_then(|at| nodes.get(at)).filter(|_| path.len() < nodes.len()) {
+        path.push(node.get("message").cloned().unwrap_or_default());
+        at = node.get("parent").and_then(Value::as_str);
+    }
+    path.retain(|message| !message.is_null());
+    path.reverse();
+    Some(path)
 }
 
 #[cfg(test)]
@@ -178,7 +295,7 @@ mod tests {
                 turns.push(said(Role::User, "<!-- dovetail: user -->\n\\<!-- dovetail: x"));
             }
             for way in ALL {
-                prop_assert_eq!(&way.read(&way.write(&turns)).unwrap().turns, &turns, "{:?}", way);
+                prop_assert_eq!(&way.read(&way.write(&turns)).unwrap().0.turns, &turns, "{:?}", way);
             }
         }
     }
@@ -186,13 +303,87 @@ mod tests {
     #[test]
     fn files_of_others_are_read() {
         let open_ai = r#"[{"role":"user","content":"Hi"},{"role":"assistant","content":"Yes?"}]"#;
-        let turns = Exchange::Json.read(open_ai).unwrap().turns;
+        let turns = Exchange::Json.read(open_ai).unwrap().0.turns;
         assert_eq!(turns, [said(Role::User, "Hi"), said(Role::Assistant, "Yes?")]);
         let share = r#"{"id":"x","conversations":[{"from":"human","value":"Hi"}]}"#;
-        assert_eq!(Exchange::ShareGpt.read(share).unwrap().turns, [said(Role::User, "Hi")]);
+        assert_eq!(Exchange::ShareGpt.read(share).unwrap().0.turns, [said(Role::User, "Hi")]);
         // An editor on Windows ends each line in `\r\n`.
         let written = Exchange::Markdown.write(&turns).replace('\n', "\r\n");
-        assert_eq!(Exchange::Markdown.read(&written).unwrap().turns, turns);
+        assert_eq!(Exchange::Markdown.read(&written).unwrap().0.turns, turns);
+    }
+
+    #[test]
+    fn everything_with_a_place_here_is_read_and_the_rest_is_named() {
+        use Role::{Assistant, System, User};
+        type Said = &'static [(Role, &'static str)];
+        let cases: [(&str, Said, &str); 11] = [
+            (
+                r#"[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"},
+                  {"type":"input_text","text":"b"}]}]"#,
+                &[(User, "a\nb")],
+                "1 part (image_url)",
+            ),
+            (
+                r#"{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":null,
+                  "tool_calls":[{},{}]},{"role":"tool","content":"7"},{"role":"user","content":"x"}]}"#,
+                &[(User, "Hi"), (User, "x")],
+                "2 calls of tools, 1 message (tool)",
+            ),
+            (
+                "\u{feff}[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"Hi\"},
+                 {\"role\":\"developer\",\"content\":\"b\"}]",
+                &[(System, "a\n\nb"), (User, "Hi")],
+                "",
+            ),
+            (
+                r#"[{"id":"1","conversations":[{"from":"human","value":"Hi"}]},{"items":[]},{}]"#,
+                &[(User, "Hi")],
+                "2 conversations after the first",
+            ),
+            (
+                r#"[{"current_node":"c","mapping":{"a":{"message":null},
+                  "b":{"parent":"a","message":{"author":{"role":"user"},
+                  "content":{"content_type":"text","parts":["Hi"]}}},
+                  "c":{"parent":"b","message":{"author":{"role":"assistant"},
+                  "content":{"content_type":"text","parts":["Yes?"]}}}}}]"#,
+                &[(User, "Hi"), (Assistant, "Yes?")],
+                "",
+            ),
+            (
+                r#"{"system":"a","messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}]}"#,
+                &[(System, "a"), (User, "Hi")],
+                "",
+            ),
+            (
+                r#"[{"role":"user","content":"Hi"},{"role":"narrator","content":"x"},{"content":"y"}]"#,
+                &[(User, "Hi")],
+                "1 message (narrator), 1 message (without a role)",
+            ),
+            (
+                r#"[{"role":"user","content":"Hi"},{"role":"assistant","content":[
+                  {"type":"refusal","refusal":"No."}]}]"#,
+                &[(User, "Hi"), (Assistant, "No.")],
+                "",
+            ),
+            (
+                r#"[{"role":"user","content":"Hi"},{"role":"assistant","reasoning_content":"Hm",
+                  "content":null}]"#,
+                &[(User, "Hi"), (Assistant, "")],
+                "",
+            ),
+            (r#"{"input":[{"role":"user","content":"Hi"}]}"#, &[(User, "Hi")], ""),
+            (r#"[{"role":"User","content":""}]"#, &[(User, "")], ""),
+        ];
+        for (text, all, without) in cases {
+            let (chat, left_out) = Exchange::Json.read(text).unwrap();
+            let all: Vec<_> = all.iter().map(|(role, text)| (*role, (*text).to_owned())).collect();
+            let read = chat.turns.into_iter().map(|turn| (turn.message.role, turn.message.content));
+            assert_eq!(read.collect::<Vec<_>>(), all, "{text}");
+            assert_eq!(left_out.to_string(), without, "{text}");
+        }
+        // A message in each line, as some logs have it.
+        let lines = "{\"role\":\"user\",\"content\":\"Hi\"}\n\n{\"role\":\"assistant\",\"content\":\"Yes?\"}";
+        assert_eq!(Exchange::ShareGpt.read(lines).unwrap().0.turns.len(), 2);
     }
 
     #[test]
@@ -201,7 +392,7 @@ mod tests {
             (Exchange::Markdown, "# Notes", "no `<!-- dovetail: user -->` lines"),
             (Exchange::Json, "{", "not JSON"),
             (Exchange::Json, "{}", "no `messages`"),
-            (Exchange::Json, r#"[{"role":"tool","content":"x"}]"#, "`tool`"),
+            (Exchange::Json, r#"[{"role":"tool","content":"x"}]"#, "only 1 message (tool)"),
             (Exchange::Json, "[]", "no message from a user"),
             (Exchange::ShareGpt, "", "not JSON"),
         ] {

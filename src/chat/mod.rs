@@ -19,7 +19,7 @@ mod thoughts;
 use serde::{Deserialize, Serialize};
 
 pub use answer_end::{AnswerEnd, AnswerTotals, Cut};
-pub use exchange::Exchange;
+pub use exchange::{Exchange, LeftOut};
 pub use extras::{BranchOf, Extras, Forgotten, SavedChat, Versions, WhenFull};
 pub use given::Given;
 pub use models::{AnsweredBy, ModelChoice};

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf, is_separator};
 
-use crate::chat::{Exchange, SavedChat};
+use crate::chat::{Exchange, LeftOut, SavedChat};
 use crate::files::{Access, Open, home_dir, open_regular, read_text};
 use crate::printable::printable_line;
 use crate::tui::event::NamedFile;
@@ -68,7 +68,7 @@ fn end_line(file: &mut File, length: u64) -> io::Result<()> {
 ///
 /// # Errors
 /// Why not, with the file.
-pub(crate) fn import(path: &str) -> Result<SavedChat, String> {
+pub(crate) fn import(path: &str) -> Result<(SavedChat, LeftOut), String> {
     let way = Exchange::of_name(path)?;
     let (file, text) = read(path, LONGEST)?;
     way.read(&text).map_err(|why| format!("{} is not a conversation: {why}", file.display()))
@@ -154,7 +154,7 @@ mod tests {
             exported(&path(name), &turn).unwrap();
             let again = exported(&path(name), &turn).unwrap_err();
             assert!(again.contains("choose another"), "{again}");
-            assert_eq!(import(&path(name)).unwrap().turns, std::slice::from_ref(&turn));
+            assert_eq!(import(&path(name)).unwrap().0.turns, std::slice::from_ref(&turn));
         }
         let lines = folder.path().join("a.jsonl");
         exported(&path("a.jsonl"), &turn).unwrap();

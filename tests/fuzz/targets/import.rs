@@ -7,10 +7,11 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     for format in [Exchange::Markdown, Exchange::Json, Exchange::ShareGpt] {
-        let Ok(chat) = format.read(text) else { continue };
-        let again = format.read(&format.write(&chat.turns)).expect("what was written can be read");
+        let Ok((chat, _)) = format.read(text) else { continue };
+        let (again, _) =
+            format.read(&format.write(&chat.turns)).expect("what was written can be read");
         let said = |turns: &[dovetail::chat::SavedTurn]| -> Vec<_> {
-            turns.iter().map(|turn| turn.message.clone()).collect()
+            turns.iter().map(|turn| (turn.message.role, turn.message.content.clone())).collect()
         };
         assert_eq!(said(&again.turns), said(&chat.turns));
     }
