@@ -106,6 +106,10 @@ pub struct SavedChat {
     pub extras: Extras,
     /// The models that answered last; `None` if that is not known.
     pub answered_by: Option<AnsweredBy>,
+    /// The name of its file, if it has one.
+    pub name: Option<String>,
+    /// What to tell of the file it was read from, if that is damaged and this is not all of it.
+    pub damage: Option<String>,
 }
 
 impl From<Vec<SavedTurn>> for SavedChat {

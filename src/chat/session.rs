@@ -140,7 +140,12 @@ impl Session {
         let by =
             AnsweredBy { target: self.target.clone(), models: self.models.clone(), gone: false };
         let answered_by = (!by.target.is_empty()).then_some(by);
-        SavedChat { turns: self.turns(), extras: self.extras.clone(), answered_by }
+        SavedChat {
+            turns: self.turns(),
+            extras: self.extras.clone(),
+            answered_by,
+            ..SavedChat::default()
+        }
     }
 
     /// Whether the messages of `other` are a prefix of those of `self`, and nothing that `other`

@@ -2,7 +2,7 @@
 
 use crossterm::event::KeyEvent;
 
-use crate::chat::{Extras, Saved, SavedChat, SavedTurn, SessionHead};
+use crate::chat::{Extras, LeftOut, Saved, SavedChat, SavedTurn, SessionHead};
 use crate::hardware::Usage;
 use crate::tui::actions::ModelPart;
 use crate::tui::effects::presets::Preset;
@@ -25,6 +25,19 @@ pub enum Button {
     Released,
 }
 
+/// What a replay asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// An answer to this question.
+    Question(String),
+    /// The rest of the answer that was cut off, or another answer to the last question.
+    GoOn,
+    /// Another answer to the last question.
+    Again,
+    /// The same with this token forced in the place of token number `at` of the last answer.
+    Forced { at: usize, token: u32 },
+}
+
 /// An input of the screen.
 #[derive(Clone, Debug)]
 pub enum ScreenEvent {
@@ -40,8 +53,8 @@ pub enum ScreenEvent {
     Interrupt,
     /// Text was pasted.
     Paste(String),
-    /// A question of a replay, while nothing is being answered.
-    Ask(String),
+    /// What a replay asks next, while nothing is being answered.
+    Ask(Asked),
     /// The wheel was turned; rows, down if positive.
     Wheel(i8),
     /// The mouse's left button, at this column and row.
@@ -75,8 +88,8 @@ pub enum ScreenEvent {
     Loaded(Result<SavedChat, String>),
     /// The conversation of this name was deleted.
     SessionDeleted(String),
-    /// A conversation of another program's file.
-    Imported(SavedChat),
+    /// A conversation of another program's file, and what of the file has no place here.
+    Imported(SavedChat, LeftOut),
     /// A file for the message.
     FileRead { name: String, text: String },
     /// The names in a folder, as it is written.
@@ -123,15 +136,16 @@ pub enum Effect {
     Branch { messages: usize },
     /// List saved conversations, or the open one and all that have branched off from each other.
     List { branches: bool },
-    /// Read the conversation of this name or with this beginning of a title, and save to it from
-    /// now on.
+    /// Read the conversation of this name or with this beginning of a title.
     Load(String),
+    /// What is saved from now on is the conversation that was read, in the file of this name.
+    Adopt(Option<String>),
     /// Give the saved conversation of this name in the store another title.
     RenameSession { id: String, title: String },
     /// Delete the saved conversation of this name.
     DeleteSession(String),
-    /// Bring it back.
-    RestoreSession(String),
+    /// Bring it back; `None` brings back the one that was deleted last.
+    RestoreSession(Option<String>),
     /// Write the conversation to a file, as text in the format that the file's name says.
     Export { path: String, text: String },
     /// Read a conversation from such a file.

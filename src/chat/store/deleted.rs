@@ -48,6 +48,18 @@ impl SessionStore {
         fs::rename(file, &path).map_err(failed)
     }
 
+    /// Restores the session that was deleted last, in this run or an earlier one; `false` if none
+    /// was.
+    ///
+    /// # Errors
+    /// As [`Self::restore`].
+    pub fn restore_last(&self) -> Result<bool, SessionError> {
+        let found = self.deleted_files();
+        let found = found.map_err(|source| SessionError::Read { path: self.deleted(), source })?;
+        let last = found.into_iter().max_by_key(|(time, ..)| *time);
+        last.map_or(Ok(false), |(_, name, _)| self.restore(&name).map(|()| true))
+    }
+
     /// Removes what was deleted more than a week ago.
     pub(super) fn clean_deleted(&self) {
         let now = clock::now();

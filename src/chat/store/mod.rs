@@ -16,6 +16,7 @@ use crate::files::{
     read_text, remove_leftovers,
 };
 
+mod damaged;
 mod deleted;
 mod unsent;
 
@@ -29,31 +30,52 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An open conversation: the name of its file, and what the file contained when we last read or
 /// wrote it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OpenSession {
     name: String,
     session: Session,
     seen: Option<Seen>,
 }
 
-/// A file as it was last read or written, in checksums.
-#[derive(Clone, Copy, Debug)]
+/// A file as it was last read or written.
+#[derive(Clone, Debug, PartialEq)]
 struct Seen {
-    /// Of its bytes.
+    /// Checksum of its bytes.
     file: u64,
-    /// Of what we would have written at that time, which differs for a file of an earlier version.
+    /// Checksum of what we would have written at that time, which differs for a file of an earlier
+    /// version.
     ours: u64,
+    /// Its title, which another program may change while we write messages.
+    title: String,
+}
+
+impl Seen {
+    fn new(file: u64, ours: &[u8], title: &str) -> Self {
+        Self { file, ours: checksum(ours), title: title.to_owned() }
+    }
 }
 
 impl OpenSession {
     /// An empty conversation that begins now.
     pub fn new(target: &str) -> Self {
-        Self { name: new_name(), session: Session::new(target), seen: None }
+        Self::named(Self::new_name(), target)
+    }
+
+    /// The same in a file of this name.
+    pub fn named(name: String, target: &str) -> Self {
+        Self { name, session: Session::new(target), seen: None }
+    }
+
+    /// A name that sorts by time; the process id and the sub-second time distinguish names of the
+    /// same second.
+    pub fn new_name() -> String {
+        let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S-%6f");
+        format!("{time}-{}", std::process::id())
     }
 
     /// Takes the current conversation; see [`Session::update`].
     pub fn update(&mut self, chat: impl Into<SavedChat>) {
-        let SavedChat { turns, extras, answered_by } = chat.into();
+        let SavedChat { turns, extras, answered_by, .. } = chat.into();
         let session = &mut self.session;
         session.update(turns);
         // An unsent message makes the conversation the latest, as a sent one does.
@@ -72,7 +94,7 @@ impl OpenSession {
         &self.name
     }
 
-    /// Changes its title.
+    /// Changes its title, which [`SessionStore::rename`] has changed in its file.
     pub fn rename(&mut self, title: &str) {
         self.session.title = title.to_owned();
     }
@@ -81,13 +103,6 @@ impl OpenSession {
     pub fn session(&self) -> &Session {
         &self.session
     }
-}
-
-/// A name that sorts by time; the process id and the sub-second time distinguish names of the same
-/// second.
-fn new_name() -> String {
-    let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S-%6f");
-    format!("{time}-{}", std::process::id())
 }
 
 /// Result of a save.
@@ -120,6 +135,8 @@ pub struct SessionHead {
     pub said: String,
     /// How long ago the last message was said, for lists.
     pub ago: String,
+    /// Why the file cannot be read as it is; what is readable of it can still be opened.
+    pub damage: Option<String>,
 }
 
 impl SessionHead {
@@ -156,8 +173,8 @@ pub fn branches(sessions: &[SessionHead], name: &str) -> Vec<SessionHead> {
 pub struct Listing {
     /// Readable sessions, the latest first.
     pub sessions: Vec<SessionHead>,
-    /// Files that could not be read; they stay where they are.
-    pub broken: Vec<SessionError>,
+    /// Files that could not be read, by name; they stay where they are.
+    pub broken: Vec<(String, SessionError)>,
 }
 
 /// Matches of a name or of the beginning of a title.
@@ -246,11 +263,17 @@ impl SessionStore {
         // Held until the new file is in place.
         let lock = self.lock();
         let mut copy = None;
-        match judge(open, &path, &text, lock.is_ok()) {
+        let judgement = judge(open, &path, &text, lock.is_ok());
+        if let Judgement::Replace { title: Some(theirs) } = &judgement {
+            open.session.title.clone_from(theirs);
+            text = written(&open.session).map_err(|error| failed(&path, error))?;
+        }
+        match judgement {
             Judgement::Nothing => return Ok(Saved { path, copied: false }),
-            Judgement::Replace => {}
+            Judgement::Replace { .. } => {}
             Judgement::Copy => {
-                let copy = copy.insert(OpenSession { name: new_name(), ..open.clone() });
+                let copy =
+                    copy.insert(OpenSession { name: OpenSession::new_name(), ..open.clone() });
                 copy.session.name_copy();
                 path = self.path(&copy.name)?;
                 text = written(&copy.session).map_err(|error| failed(&path, error))?;
@@ -262,8 +285,7 @@ impl SessionStore {
         if let Some(copy) = copy {
             *open = copy;
         }
-        let stamp = checksum(&text);
-        open.seen = Some(Seen { file: stamp, ours: stamp });
+        open.seen = Some(Seen::new(checksum(&text), &text, &open.session.title));
         Ok(Saved { path, copied })
     }
 
@@ -275,8 +297,22 @@ impl SessionStore {
         let path = self.path(name)?;
         let (session, file) = read(&path)?;
         let ours = written(&session).map_err(|source| SessionError::Read { path, source })?;
-        let seen = Some(Seen { file, ours: checksum(&ours) });
+        let seen = Some(Seen::new(file, &ours, &session.title));
         Ok(OpenSession { name: name.to_owned(), session, seen })
+    }
+
+    /// Gives the session of this name another title, and changes nothing else in its file.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn rename(&self, name: &str, title: &str) -> Result<(), SessionError> {
+        let path = self.path(name)?;
+        let _lock = self.lock();
+        let (mut session, _) = read(&path)?;
+        title.clone_into(&mut session.title);
+        written(&session)
+            .and_then(|text| atomic_write(&path, Access::Private, |file| file.write_all(&text)))
+            .map_err(|source| SessionError::Save { path, source })
     }
 
     /// Opens the session of this name, otherwise the one whose title begins like this (ignoring
@@ -329,7 +365,7 @@ impl SessionStore {
         for (id, path) in self.files().map_err(failed)? {
             match read(&path) {
                 Ok((session, _)) => listing.sessions.push(head(id, session)),
-                Err(error) => listing.broken.push(error),
+                Err(error) => listing.broken.push((id, error)),
             }
         }
         listing.sessions.sort_by(|a, b| (b.updated, &b.id).cmp(&(a.updated, &a.id)));
@@ -392,6 +428,7 @@ fn head(id: String, session: Session) -> SessionHead {
         target: session.target,
         branch_of: session.extras.branch_of,
         title: session.title,
+        damage: None,
     }
 }
 
@@ -402,8 +439,9 @@ struct Busy;
 enum Judgement {
     /// The file already holds every message.
     Nothing,
-    /// The file's content is our own, or a prefix of what will be written.
-    Replace,
+    /// The file's content is our own, or a prefix of what will be written; with the title that
+    /// another program has given it.
+    Replace { title: Option<String> },
     /// Messages of another program would be lost.
     Copy,
 }
@@ -412,20 +450,39 @@ fn judge(open: &OpenSession, path: &Path, text: &[u8], locked: bool) -> Judgemen
     let there = match read_regular(path, LONGEST) {
         Ok(there) => there,
         // A new conversation, or one whose file was removed in the meantime.
-        Err(error) if error.kind() == ErrorKind::NotFound => return Judgement::Replace,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Judgement::Replace { title: None };
+        }
         Err(_) => return Judgement::Copy,
     };
     let ours = checksum(text);
     // Whatever another program wrote there, we have nothing to add to it.
-    if open.seen.is_some_and(|seen| seen.ours == ours) || text == there {
+    let seen = open.seen.as_ref();
+    if seen.is_some_and(|seen| seen.ours == ours) || text == there {
         return Judgement::Nothing;
     }
-    let known = open.seen.is_some_and(|seen| seen.file == checksum(&there));
-    let contained = || match serde_json::from_slice::<Session>(&there) {
-        Ok(theirs) => open.session.begins_with(&theirs),
-        Err(_) => false,
+    if !locked {
+        return Judgement::Copy;
+    }
+    if seen.is_some_and(|seen| seen.file == checksum(&there)) {
+        return Judgement::Replace { title: None };
+    }
+    let Ok(mut theirs) = serde_json::from_slice::<Session>(&there) else { return Judgement::Copy };
+    let title = theirs.title.clone();
+    // A title of ours that is newer than what we have seen stays.
+    let renamed = seen.is_some_and(|seen| {
+        theirs.title.clone_from(&seen.title);
+        seen.title != title && seen.title == open.session.title
+    });
+    let only_renamed = || {
+        let before = written(&theirs).ok();
+        seen.zip(before).is_some_and(|(seen, before)| seen.ours == checksum(&before))
     };
-    if locked && (known || contained()) { Judgement::Replace } else { Judgement::Copy }
+    if open.session.begins_with(&theirs) || only_renamed() {
+        Judgement::Replace { title: renamed.then_some(title) }
+    } else {
+        Judgement::Copy
+    }
 }
 
 fn written(session: &Session) -> io::Result<Vec<u8>> {

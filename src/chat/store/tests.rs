@@ -217,7 +217,7 @@ fn damaged_files_are_reported_and_kept() {
     fs::write(&torn, "{\"id\": \"to").unwrap();
     let listing = store.list().unwrap();
     assert_eq!((listing.sessions.len(), listing.broken.len()), (1, 1));
-    assert!(listing.broken[0].to_string().contains("torn.json"), "{}", listing.broken[0]);
+    assert!(listing.broken[0].1.to_string().contains("torn.json"), "{:?}", listing.broken[0]);
     assert!(torn.exists());
     assert!(matches!(store.load("torn"), Err(SessionError::Corrupt { .. })));
 }

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use super::{LONGEST, SessionStore};
 use crate::files::{Access, atomic_write, private_folder, read_text};
 
+/// Between the messages of several windows.
+const BETWEEN: &str = "\n\n";
+
 impl SessionStore {
     fn unsent_file(&self) -> PathBuf {
         self.folder.join("unsent.txt")
@@ -32,7 +35,16 @@ impl SessionStore {
         // Held until the file is written; without the lock, another program's text may be
         // overlooked.
         let _lock = self.lock();
-        let theirs = self.unsent().filter(|there| Some(there.as_str()) != found);
+        let theirs = self.unsent().and_then(|there| {
+            let Some(found) = found else { return Some(there) };
+            // Other windows keep theirs in the same file, before or after ours.
+            let before = there.strip_suffix(found).map(|rest| rest.strip_suffix(BETWEEN));
+            let after = there.strip_prefix(found).map(|rest| rest.strip_prefix(BETWEEN));
+            match before.flatten().or(after.flatten()) {
+                Some(rest) => Some(rest.to_owned()),
+                None => (there != found).then_some(there),
+            }
+        });
         let all: Vec<&str> = theirs.as_deref().into_iter().chain(text).collect();
         let path = self.unsent_file();
         if all.is_empty() {
@@ -41,7 +53,7 @@ impl SessionStore {
                 _ => Err(error),
             });
         }
-        atomic_write(&path, Access::Private, |file| file.write_all(all.join("\n\n").as_bytes()))
+        atomic_write(&path, Access::Private, |file| file.write_all(all.join(BETWEEN).as_bytes()))
     }
 }
 
@@ -69,6 +81,23 @@ mod tests {
         assert_eq!(store.unsent().as_deref(), Some("one, changed"));
         store.keep_unsent(Some("one, changed"), None).unwrap();
         assert_eq!(store.unsent(), None);
+    }
+
+    #[test]
+    fn two_windows_that_write_at_once_keep_one_text_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SessionStore::at(folder.path());
+        let [mut one, mut two] = [None, None];
+        for text in ["a", "ab", "abc"] {
+            store.keep_unsent(one.as_deref(), Some(text)).unwrap();
+            one = Some(text.to_owned());
+            let text = text.to_uppercase();
+            store.keep_unsent(two.as_deref(), Some(&text)).unwrap();
+            two = Some(text);
+        }
+        assert_eq!(store.unsent().as_deref(), Some("abc\n\nABC"));
+        store.keep_unsent(one.as_deref(), None).unwrap();
+        assert_eq!(store.unsent(), two);
     }
 
     #[cfg(unix)]

@@ -236,9 +236,9 @@ impl Chat {
     pub fn close(&mut self, outcome: AnswerOutcome) {
         let began = self.went_on_at.take().unwrap_or_default();
         let Some(turn) = self.open_answer() else { return };
-        let length = (turn.text.len(), turn.thought_text().map_or(0, str::len));
-        let empty = length == began && (began.0 > 0 || turn.thought.is_none());
-        if empty && matches!(outcome, AnswerOutcome::Failed | AnswerOutcome::STOPPED) {
+        if turn.is_empty_since(began)
+            && matches!(outcome, AnswerOutcome::Failed | AnswerOutcome::STOPPED)
+        {
             self.turns.pop();
             self.turns.extend(self.replaced.take());
         } else {
@@ -263,6 +263,16 @@ impl Chat {
         messages
     }
 
+    /// The turns as they are if the program ends now: in the place of an answer that has nothing
+    /// new yet, the one that it is to replace.
+    fn lasting(&self) -> impl Iterator<Item = &Turn> {
+        let began = self.went_on_at.unwrap_or_default();
+        let waits = |turn: &&Turn| turn.outcome.is_none() && turn.is_empty_since(began);
+        let former = self.turns.last().filter(waits).and(self.replaced.as_ref());
+        let turns = &self.turns[..self.turns.len() - usize::from(former.is_some())];
+        turns.iter().chain(former)
+    }
+
     /// The conversation as it is saved: an answer not yet begun is left out.
     pub fn saved_turns(&self) -> Vec<SavedTurn> {
         self.saved_before(self.turns.len())
@@ -273,7 +283,7 @@ impl Chat {
         let begun = |turn: &&Turn| {
             turn.role != Role::Assistant || !turn.text.is_empty() || turn.thought.is_some()
         };
-        let turns = self.turns.iter().take(turns).filter(begun).map(Turn::saved);
+        let turns = self.lasting().take(turns).filter(begun).map(Turn::saved);
         alternating(self.system_turn().chain(turns))
     }
 
@@ -286,7 +296,7 @@ impl Chat {
     /// What is saved next to the messages.
     pub fn extras(&self) -> Extras {
         let mut versions = Vec::new();
-        for (at, turn) in self.turns.iter().enumerate() {
+        for (at, turn) in self.lasting().enumerate() {
             if turn.versions.place().1 > 1 {
                 let saved = self.saved_before(at + 1).len();
                 versions.extend(turn.versions.saved(saved.saturating_sub(1)));

@@ -158,6 +158,12 @@ impl Turn {
         !matches!(self.outcome, Some(AnswerOutcome::Ended(None) | AnswerOutcome::Loaded))
     }
 
+    /// Whether nothing came since it had so many bytes of text and of thoughts.
+    pub(super) fn is_empty_since(&self, began: (usize, usize)) -> bool {
+        let length = (self.text.len(), self.thought_text().map_or(0, str::len));
+        length == began && (began.0 > 0 || self.thought.is_none())
+    }
+
     /// Whether it is an answer that ended before the model had finished, and can continue.
     pub fn goes_on(&self) -> bool {
         self.role == Role::Assistant

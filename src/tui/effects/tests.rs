@@ -1,6 +1,9 @@
 use super::*;
-use crate::chat::{AnsweredBy, Message, Role, SavedTurn};
+use crate::chat::{
+    AnsweredBy, BranchOf, Message, Role, Saved, SavedChat, SavedTurn, SessionHead, SessionStore,
+};
 use crate::record::Script;
+use crate::tui::event::ScreenEvent;
 use crate::tui::tests::controls;
 use crate::worker::Job;
 
@@ -13,14 +16,21 @@ fn hello() -> Vec<SavedTurn> {
     vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")]
 }
 
-fn ask(runner: &mut EffectRunner, question: &str) -> Result<Option<Saved>, String> {
+fn ask(runner: &mut Keeper, question: &str) -> Result<Option<Saved>, String> {
     runner.save("t", vec![said(Role::User, question)])
 }
 
-fn runner(folder: &std::path::Path) -> EffectRunner {
-    let shared = SharedControls::new(controls());
-    let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
-    EffectRunner::new(worker, shared, Some(SessionStore::at(folder)))
+fn runner(folder: &std::path::Path) -> Keeper {
+    let keeper = Keeper::new(Some(SessionStore::at(folder)), ModelFinder::default());
+    keeper.clean();
+    keeper
+}
+
+/// Opens the conversation of this name or beginning of a title.
+fn opened(keeper: &mut Keeper, words: &str) -> Result<Vec<SavedTurn>, String> {
+    let read = loaded(keeper.load(words));
+    keeper.adopt();
+    read
 }
 
 fn loaded(event: ScreenEvent) -> Result<Vec<SavedTurn>, String> {
@@ -48,7 +58,7 @@ fn a_conversation_is_one_file_until_forgotten() {
     runner.forget();
     ask(&mut runner, "Other").unwrap();
     assert_eq!(runner.list().unwrap().len(), 2);
-    assert_eq!(loaded(runner.load(&list[0].id)).unwrap(), talk);
+    assert_eq!(opened(&mut runner, &list[0].id).unwrap(), talk);
     assert!(loaded(runner.load("nothing")).unwrap_err().contains("nothing"));
 }
 
@@ -64,7 +74,7 @@ fn a_conversation_keeps_the_models_that_answered_last() {
         Some(AnsweredBy { target, models: Some(models), gone: false })
     };
     let chat = |answered_by| SavedChat { answered_by, ..hello().into() };
-    let opened = |runner: &mut EffectRunner| match runner.open(Opening::Latest) {
+    let opened = |runner: &mut Keeper| match runner.open(Opening::Latest) {
         ScreenEvent::Loaded(Ok(chat)) => chat.answered_by,
         other => panic!("not loaded: {other:?}"),
     };
@@ -99,10 +109,10 @@ fn a_branch_is_a_file_of_its_own_that_says_what_it_is() {
     let titles: Vec<_> = tree.iter().map(|head| head.title.as_str()).collect();
     assert_eq!(titles, ["Hi", "Good day"]);
     assert_eq!(branch.branch_of.as_ref(), Some(&origin));
-    assert_eq!(loaded(runner.load("Hi")).unwrap(), talk, "the other one is as it was");
+    assert_eq!(opened(&mut runner, "Hi").unwrap(), talk, "the other one is as it was");
     runner.save("t", talk.clone()).unwrap();
     assert_eq!(runner.list().unwrap().iter().filter(|head| head.branch_of.is_some()).count(), 1);
-    runner.load(&branch.id);
+    opened(&mut runner, &branch.id).unwrap();
     runner.save("t", vec![said(Role::User, "Good day"), talk[1].clone()]).unwrap();
     let list = runner.list().unwrap();
     let of = |head: &SessionHead| head.messages == 2 && head.branch_of.as_ref() == Some(&origin);
@@ -122,13 +132,16 @@ fn an_answer_is_told_its_conversation_and_what_is_kept_goes_with_that() {
     let worker = worker.tapped(Box::new(move |command| {
         heard.lock().unwrap().push(command.clone());
     }));
-    let store = SessionStore::at(sessions);
-    let mut runner = EffectRunner::new(worker, shared, Some(store.clone()));
-    runner.snapshots = Some(kept.clone());
+    let store = SessionStore::at(sessions.clone());
+    let models = ModelFinder::default();
+    let mut screen = EffectRunner::new(worker, shared, Some(store), models).unwrap();
     let job = Job { generation: 1, messages: Vec::new(), max_tokens: 1, ..Job::default() };
     // The first question is on its way before it is saved.
-    assert!(runner.send("t", Command::Generate(job)));
+    assert!(screen.send(Command::Generate(job)));
+    let mut runner = runner(&sessions);
+    runner.snapshots = Some(kept.clone());
     assert_eq!(runner.left(folder.path()), Left::default(), "nothing is saved yet");
+    runner.next_name = screen.name().map(str::to_string);
     ask(&mut runner, "Hi").unwrap();
     let id = runner.list().unwrap()[0].id.clone();
     let told = |asked: &[Command]| match asked.last() {
@@ -142,9 +155,8 @@ fn an_answer_is_told_its_conversation_and_what_is_kept_goes_with_that() {
     runner.forget();
     runner.delete(id.clone()).unwrap();
     assert!(!file(&id).exists() && file("another").exists());
-    assert_eq!(asked.lock().unwrap().last(), Some(&Command::Discard(id.clone())));
     // At the next start what belongs to no conversation goes too.
-    runner.restore(&id).unwrap();
+    runner.restore(Some(&id)).unwrap();
     std::fs::write(file(&id), "x").unwrap();
     runner.keep_snapshots(kept.clone());
     assert!(file(&id).exists() && !file("another").exists());
@@ -194,7 +206,7 @@ fn what_cannot_be_saved_is_told_tried_again_and_kept_elsewhere_at_last() {
     let lost = runner.left(last.path()).lost.unwrap();
     let read = |path: &std::path::PathBuf| {
         let text = std::fs::read_to_string(path).unwrap();
-        crate::chat::Exchange::Json.read(&text).unwrap().turns
+        crate::chat::Exchange::Json.read(&text).unwrap().0.turns
     };
     let kept: Vec<Vec<SavedTurn>> = lost.conversations.iter().map(read).collect();
     assert_eq!(kept, [[said(Role::User, "First")], [said(Role::User, "Second")]]);
@@ -236,4 +248,48 @@ fn several_titles_that_begin_alike_are_offered() {
     assert!(matches!(&offered, ScreenEvent::Sessions(list) if list.len() == 2), "{offered:?}");
     let story = loaded(runner.load("tell me a S")).unwrap();
     assert_eq!(story, [said(Role::User, "Tell me a story")]);
+}
+
+#[test]
+fn a_deleted_conversation_comes_back_in_a_later_run_and_a_damaged_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = runner(folder.path());
+    first.save("t", hello()).unwrap();
+    let id = first.list().unwrap()[0].id.clone();
+    first.forget();
+    first.delete(id.clone()).unwrap();
+    let mut second = runner(folder.path());
+    assert!(second.list().unwrap().is_empty());
+    second.restore(None).unwrap();
+    assert_eq!(second.list().unwrap().len(), 1);
+    assert!(second.restore(None).unwrap_err().contains("last week"));
+    let file = folder.path().join(format!("{id}.json"));
+    let whole = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, &whole[..whole.find("Hello").unwrap() + 4]).unwrap();
+    let ScreenEvent::Loaded(Ok(chat)) = second.open(Opening::Latest) else { panic!("not read") };
+    assert_eq!(chat.turns, [said(Role::User, "Hi"), said(Role::Assistant, "Hell")]);
+    assert!(chat.damage.unwrap().contains("is damaged: 2 messages"));
+    std::fs::write(&file, "").unwrap();
+    let told = loaded(second.open(Opening::Latest)).unwrap_err();
+    assert!(told.contains("damaged") && told.contains(&id), "{told}");
+}
+
+#[test]
+fn a_title_from_another_window_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut one, mut two) = (runner(folder.path()), runner(folder.path()));
+    one.save("t", hello()).unwrap();
+    let id = two.list().unwrap()[0].id.clone();
+    two.rename(&id, "Mine").unwrap();
+    // An answer that goes on, and one that is changed: neither is a copy for the title alone.
+    for answer in ["Hello! How", "Good day!"] {
+        let turns = vec![said(Role::User, "Hi"), said(Role::Assistant, answer)];
+        assert!(!one.save("t", turns).unwrap().unwrap().copied);
+        two.rename(&id, "Mine").unwrap();
+    }
+    let titles: Vec<String> = two.list().unwrap().into_iter().map(|head| head.title).collect();
+    assert_eq!(titles, ["Mine"]);
+    one.rename(&id, "Ours").unwrap();
+    ask(&mut one, "Other").unwrap();
+    assert_eq!(two.list().unwrap()[0].title, "Ours");
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::EffectRunner;
+use super::Keeper;
 use crate::chat::OpenSession;
 use crate::printable::{printable, printable_line};
 
@@ -60,7 +60,7 @@ impl fmt::Display for Lost {
     }
 }
 
-impl EffectRunner {
+impl Keeper {
     /// What is open is about to be left: if it is not saved, it is tried again later.
     pub(super) fn leave_open(&mut self) {
         if let Some(why) = self.unsaved.open.take() {

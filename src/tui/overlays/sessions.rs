@@ -11,6 +11,7 @@ use crate::tui::actions::Action;
 use crate::tui::draw::{Line, Span, Styles, ends, figures, hanging, wrapped};
 use crate::tui::event::Effect;
 use crate::tui::state::ScreenState;
+use crate::worker::Command;
 
 /// Rows of the screen from which on there is room for a preview.
 const TALL: u16 = 16;
@@ -88,6 +89,8 @@ pub(crate) fn delete(state: &mut ScreenState) {
 
 /// A conversation was deleted.
 pub(crate) fn deleted(state: &mut ScreenState, id: String) {
+    // What the target still holds of it is not written any more.
+    state.emit(Effect::Send(Command::Discard(id.clone())));
     state.overlays.deleted.push(id);
     let undo = state.display.keys.name(Action::RestoreSession);
     state.say(format!("Deleted · {undo} restores it"));
@@ -95,13 +98,9 @@ pub(crate) fn deleted(state: &mut ScreenState, id: String) {
 
 /// Restores the conversation that was deleted last.
 pub(crate) fn restore(state: &mut ScreenState) {
-    match state.overlays.deleted.pop() {
-        Some(id) => {
-            state.emit(Effect::RestoreSession(id));
-            list(state, state.overlays.branches);
-        }
-        None => state.refuse("Nothing was deleted since the start"),
-    }
+    let deleted = state.overlays.deleted.pop();
+    state.emit(Effect::RestoreSession(deleted));
+    list(state, state.overlays.branches);
 }
 
 /// The box with the list, below it the end of the conversation under the cursor.
@@ -160,7 +159,10 @@ fn line(row: &SessionRow, columns: u16, styles: &Styles) -> Line<'static> {
     if row.alike > 0 {
         left.push_span(Span::styled(format!("  ×{}", row.alike + 1), styles.dim));
     }
-    let messages = figures::many(session.messages, "message");
+    let messages = match session.damage {
+        Some(_) => "damaged".to_string(),
+        None => figures::many(session.messages, "message"),
+    };
     let target = printable_line(&session.target);
     let joined = |parts: &[&str]| {
         let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();

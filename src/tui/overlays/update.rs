@@ -1,7 +1,6 @@
 //! Overlays: moving in them, filtering lists, taking what is under the cursor. Must never do IO.
 
 use super::{Overlay, sessions};
-use crate::tui::chat::answer::{save, stop};
 use crate::tui::chat::full;
 use crate::tui::chat::{CHOICES, conversation};
 use crate::tui::event::Effect;
@@ -39,11 +38,7 @@ pub(crate) fn overlay_take(state: &mut ScreenState) {
     }
     match state.overlays.open.take() {
         Some(Overlay::Sessions(list)) => match list.chosen() {
-            Some(session) => {
-                stop(state);
-                save(state);
-                state.emit(Effect::Load(session.head.id.clone()));
-            }
+            Some(session) => state.emit(Effect::Load(session.head.id.clone())),
             // No conversation matches the filter: it stays open for editing.
             None => state.overlays.open = Some(Overlay::Sessions(list)),
         },

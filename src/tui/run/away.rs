@@ -35,7 +35,7 @@ impl App {
         let results = self.results.clone();
         let edit = move || {
             // There is no receiver once the screen has ended.
-            let _ = results.send(ScreenEvent::Edited(editor::edited(&editor, file)));
+            let _ = results.send((None, Some(ScreenEvent::Edited(editor::edited(&editor, file)))));
         };
         let thread = std::thread::Builder::new().name("dovetail-editor".into()).spawn(edit);
         thread.map(drop).map_err(|error| format!("cannot start a thread for the editor: {error}"))

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel};
 
 use super::{
-    App, Begun, NotOpened, ScreenConfig, Signal, begin, guarded, signals, spawn, terminal,
+    App, Begun, Found, NotOpened, ScreenConfig, Signal, begin, guarded, signals, spawn, terminal,
 };
 use crate::chat::Role;
 use crate::printable::{printable, printable_line};
@@ -69,7 +69,7 @@ async fn talk(
     mut signals: UnboundedReceiver<Signal>,
     mut lines: Receiver<Typed>,
     mut events: UnboundedReceiver<Event>,
-    mut found: UnboundedReceiver<ScreenEvent>,
+    mut found: UnboundedReceiver<Found>,
 ) -> anyhow::Result<()> {
     let mut alive = true;
     while !app.ended {
@@ -80,6 +80,14 @@ async fn talk(
         if listens {
             spoken.prompt()?;
         }
+        app.save_in_time();
+        let saves_at = app.saves_at();
+        let save = async {
+            match saves_at {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             Some(signal) = signals.recv() => match signal {
@@ -101,14 +109,14 @@ async fn talk(
                     spoken.take(app, ScreenEvent::WorkerGone(terminal::worker_panic()))?;
                 }
             },
-            Some(event) = found.recv() => {
-                app.awaited.update(|awaited| awaited.saturating_sub(1));
+            Some(found) = found.recv() => if let Some(event) = app.arrived(found) {
                 spoken.take(app, event)?;
-            }
+            },
             line = lines.recv(), if listens => match line.flatten() {
                 Some(line) => spoken.line(app, &line)?,
                 None => spoken.take(app, ScreenEvent::Terminate)?,
             },
+            () = save => {}
         }
     }
     Ok(spoken.end_line()?)

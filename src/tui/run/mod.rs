@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use crossterm::style::Print;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::chat::{SavedChat, SessionStore};
+use crate::chat::{Extras, Saved, SavedChat, SavedTurn, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
 use crate::tui::chat::layers::links;
 use crate::tui::effects::model_finder::ModelFinder;
-use crate::tui::effects::{EffectRunner, Left, Opening, exchange, presets};
-use crate::tui::event::{Button, Effect, ScreenEvent};
+use crate::tui::effects::{EffectRunner, Keeper, Left, Lost, Opening, exchange, presets};
+use crate::tui::event::{Asked, Button, Effect, ScreenEvent};
 use crate::tui::models::Phase;
 use crate::tui::state::{ScreenState, StateConfig};
 use crate::tui::terminal::keys::{self, InputPause};
@@ -52,6 +52,18 @@ const USAGE_PERIOD: Duration = Duration::from_secs(1);
 /// [`signals::saved`] sets.
 const KEEPING_LIMIT: Duration = Duration::from_millis(400);
 
+/// Time from a change of what would be lost with the program until it is saved, and from one such
+/// save to the next.
+const SAVE_PERIOD: Duration = Duration::from_secs(1);
+/// Longest wait for the conversations' disk when the program ends; within the deadline that a
+/// signal sets.
+const DISK_LIMIT: Duration = Duration::from_secs(2);
+/// What is told after that.
+const NO_DISK: &str = "the disk with the conversations does not answer";
+
+/// What comes later, with the number of what asked for it, if that may be given up meanwhile.
+type Found = (Option<u64>, Option<ScreenEvent>);
+
 /// How the screen starts.
 pub struct ScreenConfig {
     /// The screen itself.
@@ -63,7 +75,7 @@ pub struct ScreenConfig {
     /// Finds the models that can be chosen.
     pub models: ModelFinder,
     /// Asked by themselves, each as soon as nothing is being answered: those of a replay.
-    pub questions: Vec<String>,
+    pub questions: Vec<Asked>,
     /// The conversation to begin with; `None` is a new one.
     pub open: Option<Opening>,
 }
@@ -107,7 +119,7 @@ struct Begun {
     app: App,
     runtime: tokio::runtime::Runtime,
     events: UnboundedReceiver<Event>,
-    found: UnboundedReceiver<ScreenEvent>,
+    found: UnboundedReceiver<Found>,
     /// What the worker has said so far.
     early: Vec<Event>,
     open: Option<Opening>,
@@ -125,10 +137,9 @@ fn begin(
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
     let early = runtime.block_on(opening(&mut events))?;
     let (results, found) = unbounded_channel();
-    let mut runner = EffectRunner::new(worker, controls, config.store);
-    runner.models = config.models;
+    let runner = EffectRunner::new(worker, controls, config.store, config.models)?;
     if let Some(folder) = config.snapshots {
-        runner.keep_snapshots(folder);
+        runner.storage.request(|keeper| keeper.keep_snapshots(folder));
     }
     let mut app = App::new(state, runner, None, results);
     app.questions = config.questions.into();
@@ -169,7 +180,9 @@ fn guarded(
             let _ = app.perform(effect);
         }
     }
-    let left = app.runner.left(&std::env::temp_dir());
+    let last = std::env::temp_dir();
+    let left = app.runner.storage.wait(DISK_LIMIT, move |keeper| keeper.left(&last));
+    let left = left.unwrap_or_else(|| lost_to_disk(&app.state));
     match (result, &left.lost) {
         (Ok(Ok(())), _) => {
             signals::saved();
@@ -190,6 +203,23 @@ fn guarded(
     }
 }
 
+/// Keeps what is on the screen in the folder of last resort: nothing came back from its own.
+fn lost_to_disk(state: &ScreenState) -> Left {
+    let folder = std::env::temp_dir();
+    let mut keeper = Keeper::default();
+    for effect in update::left(state) {
+        match effect {
+            Effect::Save { turns, extras, .. } => {
+                keeper.fail(SavedChat { turns, extras, ..SavedChat::default() }, NO_DISK);
+            }
+            Effect::KeepUnsent(Some(text)) => keeper.fail_unsent(text, NO_DISK),
+            _ => {}
+        }
+    }
+    let left = keeper.left(&folder);
+    Left { lost: left.lost.or(Some(Lost { why: NO_DISK.to_owned(), ..Lost::default() })), ..left }
+}
+
 struct App {
     state: ScreenState,
     runner: EffectRunner,
@@ -199,7 +229,7 @@ struct App {
     /// Whether the screen shows less than the state holds.
     changed: bool,
     /// The questions of a replay, which ask themselves.
-    questions: VecDeque<String>,
+    questions: VecDeque<Asked>,
     /// Whether something was typed that the screen does not show yet.
     typed: bool,
     /// Whether the terminal is the shell's until SIGCONT, or the editor's.
@@ -213,9 +243,11 @@ struct App {
     /// Whether it has just said the last of its looks.
     looks_known: bool,
     /// Where what comes later is sent.
-    results: UnboundedSender<ScreenEvent>,
+    results: UnboundedSender<Found>,
     /// How many of them are on their way.
     awaited: Cell<usize>,
+    /// Since when something is on the screen that would be lost with the program.
+    unsaved_since: Option<Instant>,
     ended: bool,
 }
 
@@ -224,7 +256,7 @@ impl App {
         state: ScreenState,
         runner: EffectRunner,
         screen: Option<Screen>,
-        results: UnboundedSender<ScreenEvent>,
+        results: UnboundedSender<Found>,
     ) -> Self {
         Self {
             state,
@@ -241,6 +273,7 @@ impl App {
             looks_known: false,
             results,
             awaited: Cell::new(0),
+            unsaved_since: None,
             ended: false,
         }
     }
@@ -248,6 +281,17 @@ impl App {
     /// Handles an event and its effects.
     fn take(&mut self, event: ScreenEvent) {
         self.changed = true;
+        let passes = matches!(
+            event,
+            ScreenEvent::Tick
+                | ScreenEvent::Usage(_)
+                | ScreenEvent::Saved { .. }
+                | ScreenEvent::Resize(..)
+                | ScreenEvent::Pointed(_)
+        );
+        if !passes {
+            self.unsaved_since.get_or_insert_with(Instant::now);
+        }
         let mut waiting = VecDeque::from([event]);
         while let Some(event) = waiting.pop_front() {
             if matches!(event, ScreenEvent::Edited(_)) {
@@ -262,13 +306,12 @@ impl App {
 
     /// Opens the conversation to begin with, or finds the message that was not sent.
     fn open(&mut self, opening: Option<Opening>) {
-        let event = match opening {
-            Some(opening) => Some(self.runner.open(opening)),
-            None => self.runner.unsent(),
-        };
-        if let Some(event) = event {
-            self.take(event);
-        }
+        self.stored(Some(self.runner.asked), |keeper| {
+            Ok(match opening {
+                Some(opening) => Some(keeper.open(opening)),
+                None => keeper.unsent(),
+            })
+        });
     }
 
     /// Asks the next question of those that ask themselves, if nothing is being answered.
@@ -284,72 +327,95 @@ impl App {
     ///
     /// # Errors
     /// Why nothing comes of it, for the user.
-    fn perform(&mut self, effect: Effect) -> Result<Option<ScreenEvent>, String> {
+    fn perform(&mut self, effect: Effect) -> Outcome {
         let told = |words: String| Ok(Some(ScreenEvent::Told(words)));
         let runner = &mut self.runner;
         match effect {
             Effect::Send(command) => {
-                if !runner.send(self.state.models.target(), command) {
+                if !runner.send(command) {
                     return Ok(Some(ScreenEvent::WorkerGone(terminal::worker_panic())));
                 }
             }
             Effect::Apply(controls) => runner.controls.update(|shared| *shared = controls),
             Effect::Save { turns, extras, asked } => {
-                let answered_by = self.state.chat.answered_by.clone();
-                let answered_by = answered_by.or_else(|| self.state.models.in_use());
-                let chat = SavedChat { turns, extras, answered_by };
-                let result = runner.save(self.state.models.target(), chat).transpose();
-                if result.is_none() && asked {
-                    return Err("There is nothing to save yet".to_string());
-                }
-                return Ok(result.map(|result| ScreenEvent::Saved { asked, result }));
+                self.save(turns, extras, move |_, result| match result {
+                    None if asked => Err("There is nothing to save yet".to_string()),
+                    result => Ok(result.map(|result| ScreenEvent::Saved { asked, result })),
+                });
             }
-            Effect::KeepUnsent(text) => runner.keep_unsent(text),
-            Effect::Remember(note, text) => runner.remember(note, &text),
-            Effect::Forget => runner.forget(),
-            Effect::Branch { messages } => runner.branch(messages),
+            Effect::KeepUnsent(text) => runner.storage.request(|keeper| keeper.keep_unsent(text)),
+            Effect::Remember(note, text) => {
+                runner.storage.request(move |keeper| keeper.remember(note, &text));
+            }
+            Effect::Forget => {
+                runner.rename(None);
+                runner.storage.request(Keeper::forget);
+            }
+            Effect::Branch { messages } => {
+                runner.rename(None);
+                runner.storage.request(move |keeper| keeper.branch(messages));
+            }
             Effect::List { branches } => {
-                let list = if branches { runner.branches()? } else { runner.list()? };
-                return Ok(Some(ScreenEvent::Sessions(list)));
+                runner.asked += 1;
+                self.stored(Some(self.runner.asked), move |keeper| {
+                    let list = if branches { keeper.branches()? } else { keeper.list()? };
+                    Ok(Some(ScreenEvent::Sessions(list)))
+                });
             }
-            Effect::Load(words) => return Ok(Some(runner.load(&words))),
-            Effect::RenameSession { id, title } => runner.rename(&id, &title)?,
-            Effect::DeleteSession(id) => {
-                return Ok(Some(ScreenEvent::SessionDeleted(runner.delete(id)?)));
+            Effect::Load(words) => {
+                runner.asked += 1;
+                self.stored(Some(self.runner.asked), move |keeper| Ok(Some(keeper.load(&words))));
             }
-            Effect::RestoreSession(id) => return told(runner.restore(&id)?),
-            Effect::Export { path, text } => return told(exchange::export(&path, &text)?),
-            Effect::ReadFile(path) => {
+            Effect::Adopt(name) => {
+                runner.rename(name);
+                runner.storage.request(Keeper::adopt);
+            }
+            Effect::RenameSession { id, title } => {
+                self.stored(None, move |keeper| keeper.rename(&id, &title).map(|()| None));
+            }
+            Effect::DeleteSession(id) => self.stored(None, move |keeper| {
+                Ok(Some(ScreenEvent::SessionDeleted(keeper.delete(id)?)))
+            }),
+            Effect::RestoreSession(id) => {
+                self.stored(None, move |keeper| told(keeper.restore(id.as_deref())?));
+            }
+            Effect::Export { path, text } => {
+                self.later(move || exchange::export(&path, &text).map(ScreenEvent::Told));
+            }
+            Effect::ReadFile(path) => self.later(move || {
                 let (name, text) = exchange::text_of(&path)?;
-                return Ok(Some(ScreenEvent::FileRead { name, text }));
-            }
-            Effect::Import(path) => {
-                return Ok(Some(ScreenEvent::Imported(exchange::import(&path)?)));
-            }
+                Ok(ScreenEvent::FileRead { name, text })
+            }),
+            Effect::Import(path) => self.later(move || {
+                let (chat, left_out) = exchange::import(&path)?;
+                Ok(ScreenEvent::Imported(chat, left_out))
+            }),
             Effect::ReadNamed { message, paths } => self.later(move || {
                 let files = paths.into_iter().map(exchange::named).collect();
-                ScreenEvent::NamedRead { message, files }
+                Ok(ScreenEvent::NamedRead { message, files })
             }),
             Effect::ListFolder(folder) => self.later(move || {
                 let names = exchange::names_in(&folder);
-                ScreenEvent::Folder(folder, names)
+                Ok(ScreenEvent::Folder(folder, names))
             }),
             Effect::Edit(text) => {
                 return Ok(self.edit(&text).err().map(Err).map(ScreenEvent::Edited));
             }
-            Effect::TakePreset(name) => {
-                let preset = presets::named(&runner.presets()?, &name)?;
-                return Ok(Some(ScreenEvent::PresetFound(name, preset)));
+            Effect::TakePreset(name) => self.stored(None, move |keeper| {
+                let preset = presets::named(&keeper.presets()?, &name)?;
+                Ok(Some(ScreenEvent::PresetFound(name, preset)))
+            }),
+            Effect::SavePreset(name, preset) => self.stored(None, move |keeper| {
+                told(presets::save(&keeper.presets()?, &name, preset)?)
+            }),
+            Effect::ListPresets => {
+                self.stored(None, move |keeper| told(presets::listed(&keeper.presets()?)?));
             }
-            Effect::SavePreset(name, preset) => {
-                return told(presets::save(&runner.presets()?, &name, preset)?);
-            }
-            Effect::ListPresets => return told(presets::listed(&runner.presets()?)?),
             Effect::FindModels { part, models, busy } => {
                 let finder = runner.models.clone();
                 self.later(move || {
                     let rows = finder.find(part, &models, busy);
-                    ScreenEvent::Models { part, rows }
+                    Ok(ScreenEvent::Models { part, rows })
                 });
             }
             Effect::Copy(text) => {
@@ -362,10 +428,14 @@ impl App {
             Effect::Redraw => self.on_screen("clear", Screen::redraw),
             Effect::Put(data) => self.on_screen("image", |screen| screen.put(Print(data))),
             Effect::Suspend => signals::stop_job()?,
-            Effect::Quit { anyway } => match runner.unsaved() {
-                Some(why) if !anyway => return Ok(Some(ScreenEvent::NotLeft(why))),
-                _ => self.ended = true,
-            },
+            Effect::Quit { anyway: true } => self.ended = true,
+            Effect::Quit { anyway: false } => {
+                let unsaved = runner.storage.wait(DISK_LIMIT, Keeper::unsaved);
+                match unsaved.unwrap_or_else(|| Some(NO_DISK.to_string())) {
+                    Some(why) => return Ok(Some(ScreenEvent::NotLeft(why))),
+                    None => self.ended = true,
+                }
+            }
         }
         Ok(None)
     }
@@ -375,6 +445,64 @@ impl App {
     fn on_screen(&mut self, what: &str, act: impl FnOnce(&mut Screen) -> io::Result<()>) {
         if let Some(Err(error)) = self.screen.as_mut().map(act) {
             tracing::warn!("{what}: {error}");
+        }
+    }
+
+    /// Saves the conversation; `then` says what the user hears of it, from why it was not saved
+    /// before and what came of it now.
+    fn save(
+        &mut self,
+        turns: Vec<SavedTurn>,
+        extras: Extras,
+        then: impl FnOnce(Option<String>, Option<SaveResult>) -> Outcome + Send + 'static,
+    ) {
+        let answered_by = self.state.chat.answered_by.clone();
+        let answered_by = answered_by.or_else(|| self.state.models.in_use());
+        let chat = SavedChat { turns, extras, answered_by, ..SavedChat::default() };
+        let target = self.state.models.target().to_string();
+        let name = chat.asks().then(|| self.runner.name().map(str::to_string)).flatten();
+        self.stored(None, move |keeper| {
+            keeper.next_name = name;
+            let before = keeper.why_unsaved();
+            let result = keeper.save(&target, chat).transpose();
+            then(before, result)
+        });
+    }
+
+    /// When what would be lost with the program is saved next.
+    fn saves_at(&self) -> Option<Instant> {
+        let since = self.unsaved_since.filter(|_| !self.state.models.replay);
+        since.map(|since| since + SAVE_PERIOD)
+    }
+
+    /// Saves what would be lost if the program were killed, if it changed a while ago and nothing
+    /// waits for the disk.
+    fn save_in_time(&mut self) {
+        if self.saves_at().is_none_or(|at| Instant::now() < at) {
+            return;
+        }
+        if !self.runner.storage.is_idle() {
+            self.unsaved_since = Some(Instant::now());
+            return;
+        }
+        self.unsaved_since = None;
+        for effect in update::left(&self.state) {
+            match effect {
+                Effect::Save { turns, extras, .. } => {
+                    self.save(turns, extras, |before, result| {
+                        // A failure is told once, and success not at all.
+                        let told = result.filter(|result| match result {
+                            Ok(saved) => saved.copied,
+                            Err(_) => before.is_none(),
+                        });
+                        Ok(told.map(|result| ScreenEvent::Saved { asked: false, result }))
+                    });
+                }
+                Effect::KeepUnsent(text) => {
+                    self.runner.storage.request(|keeper| keeper.keep_unsent(text));
+                }
+                _ => {}
+            }
         }
     }
 
@@ -391,7 +519,7 @@ impl App {
         if let Some(request) = self.state.pictures.request() {
             self.later(move || {
                 let read = request.read();
-                ScreenEvent::PicturesRead(request, read)
+                Ok(ScreenEvent::PicturesRead(request, read))
             });
         }
         self.changed = false;
@@ -428,15 +556,36 @@ impl App {
 
     /// Does something on a thread of its own, since a disk may be slow; what comes of it is an
     /// event.
-    fn later(&self, work: impl FnOnce() -> ScreenEvent + Send + 'static) {
+    fn later(&self, work: impl FnOnce() -> Result<ScreenEvent, String> + Send + 'static) {
         let results = self.results.clone();
         self.awaited.update(|awaited| awaited + 1);
         spawn("dovetail-files", move || {
             // There is no receiver once the screen has ended.
-            let _ = results.send(work());
+            let _ = results.send((None, Some(work().unwrap_or_else(ScreenEvent::Failed))));
         });
     }
+
+    /// The same with the saved conversations, on the thread that owns them; `of` is the number of
+    /// what may be given up meanwhile.
+    fn stored(&self, of: Option<u64>, work: impl FnOnce(&mut Keeper) -> Outcome + Send + 'static) {
+        let results = self.results.clone();
+        self.awaited.update(|awaited| awaited + 1);
+        self.runner.storage.request(move |keeper| {
+            let event = work(keeper).unwrap_or_else(|why| Some(ScreenEvent::Failed(why)));
+            let _ = results.send((of, event));
+        });
+    }
+
+    /// What came later, unless it was given up.
+    fn arrived(&self, (of, event): Found) -> Option<ScreenEvent> {
+        self.awaited.update(|awaited| awaited.saturating_sub(1));
+        event.filter(|_| of.is_none_or(|of| of == self.runner.asked))
+    }
 }
+
+/// What comes of an effect; why nothing does, for the user.
+type Outcome = Result<Option<ScreenEvent>, String>;
+type SaveResult = Result<Saved, String>;
 
 /// Without its thread what `work` would bring stays out; everything else works.
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
@@ -458,7 +607,7 @@ async fn work(
     mut signals: UnboundedReceiver<Signal>,
     mut keys: Receiver<Received>,
     mut events: UnboundedReceiver<Event>,
-    mut found: UnboundedReceiver<ScreenEvent>,
+    mut found: UnboundedReceiver<Found>,
     asked: bool,
 ) -> anyhow::Result<()> {
     let mut usage = sample_usage(app.state.meters.adapter);
@@ -472,6 +621,7 @@ async fn work(
         if std::mem::take(&mut app.looks_known) {
             drawn = drawn.min(Instant::now() - FRAME);
         }
+        app.save_in_time();
         if app.can_draw() && drawn.elapsed() >= app.pace() {
             app.draw()?;
             drawn = Instant::now();
@@ -481,6 +631,7 @@ async fn work(
             Some(deadline) if !app.changed => Some(app.began + deadline),
             _ => None,
         };
+        let wake = wake.into_iter().chain(app.saves_at()).min();
         let pause = async {
             match wake {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -506,7 +657,9 @@ async fn work(
                     app.take(ScreenEvent::WorkerGone(terminal::worker_panic()));
                 }
             },
-            Some(event) = found.recv() => app.take(event),
+            Some(found) = found.recv() => if let Some(event) = app.arrived(found) {
+                app.take(event);
+            },
             Some(usage) = usage.recv() => app.take(ScreenEvent::Usage(usage)),
             () = pause => if !app.changed { app.take(ScreenEvent::Tick) },
         }

@@ -48,7 +48,8 @@ fn a_panic_of_the_screen_gives_the_terminal_back_and_saves() {
     if let Some(sessions) = std::env::var_os(CHILD) {
         let shared = SharedControls::new(controls());
         let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
-        let runner = EffectRunner::new(worker, shared, Some(SessionStore::at(sessions)));
+        let store = Some(SessionStore::at(sessions));
+        let runner = EffectRunner::new(worker, shared, store, ModelFinder::default()).unwrap();
         let results = unbounded_channel().0;
         let mut app =
             App::new(unloaded(), runner, Some(Screen::take(false, false).unwrap()), results);

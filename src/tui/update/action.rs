@@ -115,14 +115,16 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
         Action::Race => race::begin(state),
         Action::Compare => race::compare(state, argument),
         Action::New => {
-            leave(state, Effect::Forget);
+            stop(state);
+            save(state);
+            state.emit(Effect::Forget);
             state.input.editing = None;
             state.chat = Chat::new(state.chat.system.take());
             state.forget_answer();
         }
         Action::Sessions if argument.is_empty() => sessions::list(state, false),
         Action::Branches => sessions::list(state, true),
-        Action::Sessions => leave(state, Effect::Load(argument.to_string())),
+        Action::Sessions => state.emit(Effect::Load(argument.to_string())),
         Action::Save => save_as(state, true),
         Action::Export => {
             let turns = state.chat.saved_turns();
@@ -222,13 +224,6 @@ pub(crate) fn act(state: &mut ScreenState, action: Action, argument: &str) -> Re
         },
     }
     Ok(())
-}
-
-/// The conversation is saved, and left for another.
-fn leave(state: &mut ScreenState, effect: Effect) {
-    stop(state);
-    save(state);
-    state.emit(effect);
 }
 
 /// Applies, saves or lists presets.

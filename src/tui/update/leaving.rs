@@ -57,7 +57,9 @@ pub(crate) fn refused(state: &mut ScreenState, why: &str) {
 
 /// Saves everything that would be lost with the program.
 pub fn left(state: &ScreenState) -> [Effect; 2] {
-    let mut unsent = state.input.unsent();
+    let waiting = state.input.queue.iter().cloned();
+    let unsent: Vec<String> = waiting.chain(state.input.unsent()).collect();
+    let mut unsent = (!unsent.is_empty()).then(|| unsent.join("\n\n"));
     let mut extras = state.chat.extras();
     if state.chat.can_regenerate() {
         extras.unsent = unsent.take();

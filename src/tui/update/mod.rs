@@ -15,11 +15,11 @@ use std::time::Duration;
 use super::chat::answer::{self, save, stop};
 use super::chat::pointer;
 use super::effects::presets::Preset;
-use super::event::{Effect, ScreenEvent};
+use super::event::{Asked, Effect, ScreenEvent};
 use super::input::send;
 use super::overlays::{Overlay, sessions, update as overlay};
 use super::state::ScreenState;
-use crate::chat::{Saved, SavedChat};
+use crate::chat::{LeftOut, Saved, SavedChat};
 use crate::settings::Alert;
 use crate::tui::display::{Display, Focus};
 use crate::tui::models::{Phase, update as models};
@@ -85,8 +85,13 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
         ScreenEvent::Line(text) => line::line(state, &text),
         ScreenEvent::Interrupt => line::interrupt(state),
         ScreenEvent::Paste(text) => paste(state, &text),
-        ScreenEvent::Ask(text) => {
-            state.chat.ask(text);
+        ScreenEvent::Ask(asked) => {
+            match asked {
+                Asked::Question(text) => state.chat.ask(text),
+                Asked::GoOn if state.chat.can_go_on() => state.chat.go_on(),
+                Asked::GoOn | Asked::Again => state.chat.reopen(),
+                Asked::Forced { at, token } => drop(state.chat.force(at, token)),
+            }
             answer::ask(state);
         }
         ScreenEvent::Wheel(rows) => wheel(state, rows),
@@ -106,7 +111,7 @@ fn handle(state: &mut ScreenState, event: ScreenEvent) {
         ScreenEvent::Saved { asked, result } => saved(state, asked, result),
         ScreenEvent::Sessions(list) => sessions::listed(state, list),
         ScreenEvent::SessionDeleted(id) => sessions::deleted(state, id),
-        ScreenEvent::Imported(chat) => imported(state, chat),
+        ScreenEvent::Imported(chat, left_out) => imported(state, chat, &left_out),
         ScreenEvent::FileRead { name, text } => send::attach(state, &name, &text),
         ScreenEvent::Folder(folder, names) => state.input.listed.take(&folder, names),
         ScreenEvent::PicturesRead(request, read) => {
@@ -172,13 +177,16 @@ fn saved(state: &mut ScreenState, asked: bool, result: Result<Saved, String>) {
 }
 
 /// A conversation of a file takes the place of the one there is, which stays saved.
-fn imported(state: &mut ScreenState, chat: SavedChat) {
+fn imported(state: &mut ScreenState, chat: SavedChat, left_out: &LeftOut) {
     stop(state);
     save(state);
     state.emit(Effect::Forget);
     replace(state, chat);
     save(state);
-    state.say("Imported as a new conversation");
+    match left_out.to_string() {
+        without if without.is_empty() => state.say("Imported as a new conversation"),
+        without => state.refuse(format!("Imported as a new conversation, without {without}")),
+    }
 }
 
 /// A preset is applied to this conversation.
@@ -193,15 +201,19 @@ fn apply_preset(state: &mut ScreenState, name: String, preset: Preset) {
     state.apply();
 }
 
-/// A saved conversation was read.
+/// A saved conversation was read: the one there is is saved, and left for it.
 fn loaded(state: &mut ScreenState, mut chat: SavedChat) {
     stop(state);
+    save(state);
+    state.emit(Effect::Adopt(chat.name.take()));
     let unsent = chat.extras.unsent.take();
+    let damage = chat.damage.take();
     replace(state, chat);
     state.display.focus = Focus::Input;
-    match unsent {
-        Some(text) => leaving::found(state, text),
-        None => state.say("Conversation loaded"),
+    match (damage, unsent) {
+        (Some(damage), _) => state.complain(damage),
+        (None, Some(text)) => leaving::found(state, text),
+        (None, None) => state.say("Conversation loaded"),
     }
     models::reopened(state);
     if let Some(preset) = state.chat.preset.clone() {

@@ -1,5 +1,6 @@
 //! Events of the worker. Those of an answer that was stopped are dropped. Must never do IO.
 
+use super::leaving;
 use crate::decode::{PrefillProgress, Summary};
 use crate::tui::actions::Action;
 use crate::tui::chat::AnswerOutcome;
@@ -118,7 +119,9 @@ fn finished(state: &mut ScreenState, summary: Box<Summary>) {
         });
     }
     state.chat.close(AnswerOutcome::of(&summary));
-    save(state);
+    // With what is written meanwhile, which was saved with the answer so far.
+    let [saved, _] = leaving::left(state);
+    state.emit(saved);
     state.next_tip();
     if end_first_answer(state) {
         state.apply();

@@ -115,7 +115,7 @@ fn what_was_said_is_searched_too_and_a_conversation_gets_another_title() {
 fn what_is_imported_is_saved_after_what_was_there() {
     let mut state = exchange("one", "First.");
     let chat = vec![saved("Hi", false), saved("Yes?", true), saved("More", false)].into();
-    let effects = tell(&mut state, ScreenEvent::Imported(chat));
+    let effects = tell(&mut state, ScreenEvent::Imported(chat, Default::default()));
     assert_saved_before(&effects, 2, &Effect::Forget);
     assert_eq!(kept_turns(&effects).map(<[_]>::len), Some(3), "{effects:?}");
     assert_eq!(state.chat.turns()[1].role, Role::Assistant);
@@ -133,4 +133,19 @@ fn a_preset_is_kept_taken_and_remembered_by_the_conversation() {
     assert_eq!(only_applied(&effects).sampler.temperature, 1.2);
     assert_eq!(state.chat.system.as_deref(), Some("You rhyme."));
     assert_eq!(state.chat.extras().preset.as_deref(), Some("poet"));
+}
+
+#[test]
+fn a_title_that_is_not_there_costs_no_answer_and_another_conversation_is_saved_first() {
+    let mut state = exchange("one", "First.");
+    type_keys(&mut state, "two<enter>");
+    let effects = type_keys(&mut state, "/load nowhere<enter>");
+    assert!(effects.contains(&Effect::Load("nowhere".to_string())), "{effects:?}");
+    tell(&mut state, ScreenEvent::Loaded(Err("no such title".to_string())));
+    assert!(state.answering());
+    let name = Some("another".to_string());
+    let chat = SavedChat { name: name.clone(), ..vec![saved("Hi", false)].into() };
+    let effects = tell(&mut state, ScreenEvent::Loaded(Ok(chat)));
+    assert!(!state.answering());
+    assert_saved_before(&effects, 3, &Effect::Adopt(name));
 }
