@@ -110,16 +110,19 @@ pub(crate) fn draw(
     }
 }
 
-/// Cells in which the end of `before`, the text before the cursor, is drawn in the cursor's row. The
-/// text area adds up the `cells` of code points; what is drawn is as wide as its characters, of which
-/// an emoji can have several.
+/// Cells in which the end of `before`, the text before the cursor, is drawn in the cursor's row.
+/// The text area adds up the `cells` of code points; what is drawn is as wide as its characters, of
+/// which an emoji can have several.
 fn drawn_width(before: &str, cells: usize) -> usize {
     let mut left = cells;
     let mut begin = before.len();
     for (at, c) in before.char_indices().rev() {
-        let width = usize::from(c.encode_utf8(&mut [0; 4]).cell_width());
         // A tab is as wide as what is before it lets it be.
-        if c == '\t' || width > left || (left == 0 && begin < before.len()) {
+        if c.is_control() {
+            break;
+        }
+        let width = usize::from(c.encode_utf8(&mut [0; 4]).cell_width());
+        if width > left || (left == 0 && begin < before.len()) {
             break;
         }
         left -= width;

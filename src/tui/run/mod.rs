@@ -419,8 +419,10 @@ impl App {
                 });
             }
             Effect::Copy(text) => {
+                // Lines on a terminal that is not ours reach no clipboard.
+                let none = || Err(io::ErrorKind::Unsupported.into());
                 let screen = self.screen.as_mut();
-                let copy = |text: &str| screen.map_or(Ok(()), |screen| screen.copy(text));
+                let copy = |text: &str| screen.map_or_else(none, |screen| screen.copy(text));
                 return told(runner.copy(&text, copy)?);
             }
             Effect::Ring(text) => self.on_screen("bell", |screen| screen.put(Print(text))),

@@ -92,8 +92,8 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal: raw mode, alternate screen, bracketed paste, and the `mouse`. If it `asks`,
-    /// [`Self::asked`] says whether answers are due.
+    /// Takes the terminal: raw mode, alternate screen, bracketed paste, and the `mouse`. If it
+    /// `asks`, [`Self::asked`] says whether answers are due.
     ///
     /// # Errors
     /// If there is no terminal.
