@@ -99,7 +99,7 @@ impl Renderer {
     }
 
     fn pieces(&self, prompt: &Prompt) -> Result<Vec<(u32, Range<usize>)>, String> {
-        let pieces = self.tokenizer.encode_prompt(prompt, self.template.wants_bos());
+        let pieces = self.tokenizer.encode_whole(prompt, self.template.wants_bos());
         pieces.map_err(|error| error.to_string())
     }
 

@@ -135,7 +135,7 @@ impl From<LoadedModels> for Backend {
                      {context}; shorten the conversation or raise `context`"
                 ));
             }
-            let tokens = encoder.encode_prompt(&prompt, template.wants_bos());
+            let tokens = encoder.encode_whole(&prompt, template.wants_bos());
             let tokens = tokens.map_err(|error| error.to_string())?;
             let (tokens, places): (Vec<u32>, Vec<Range<usize>>) = tokens.into_iter().unzip();
             let render = |some: &[Message], generate| template.render(some, generate).ok();

@@ -10,6 +10,7 @@ mod dflash;
 mod file;
 mod names;
 mod reader;
+mod roles;
 mod scales;
 mod summary;
 mod values;
@@ -44,20 +45,15 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles> {
     let name = stem(path);
     let file = read(path)?;
     let (config, architecture) = config::config(&file)?;
-    let vocabulary = vocabulary::vocabulary(&file)?;
+    let (vocabulary, roles) = vocabulary::vocabulary(&file)?;
     let spelled = |id: Option<u32>| {
         id.and_then(|id| vocabulary.tokens.get(id as usize)).cloned().unwrap_or_default()
     };
-    let bos = vocabulary::token(&file, "bos")?;
-    let mut eos = Vec::new();
-    for role in ["eos", "eot", "eom"] {
-        eos.extend(vocabulary::token(&file, role)?);
-    }
     let tokens = SpecialTokens {
-        bos: spelled(bos),
-        eos: spelled(eos.first().copied()),
-        unk: spelled(vocabulary::token(&file, "unknown")?),
-        pad: spelled(vocabulary::token(&file, "padding")?),
+        bos: spelled(roles.bos),
+        eos: spelled(roles.eos),
+        unk: spelled(roles.unknown),
+        pad: spelled(roles.padding),
     };
     let title = title(path, &file);
     let model_name = file.text("general.name")?.map(str::to_owned);
@@ -76,12 +72,12 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles> {
     check_vocabulary(&path.display().to_string(), &tokenizer, &config)?;
     let size = sizes::of(weights.weights());
     Ok(TargetFiles {
-        eos: end_tokens(eos, &template, &tokenizer, &config),
+        eos: end_tokens(roles.ends, &template, &tokenizer, &config),
         config,
         weights: Box::new(weights),
         tokenizer,
         template,
-        bos,
+        bos: roles.bos,
         name: with_size(&printable_line(&title), &size.short()),
         detail: detail(&size, mtp.as_ref()),
         bytes: size.bytes,

@@ -1,20 +1,24 @@
 //! The tokenizer in a file's metadata. It must never split a text.
 
 use super::file::GgufFile;
+use super::roles::Roles;
 use super::values::Value;
 use crate::library::tokenizer::{Fingerprint, Scheme, TokenKind, Vocabulary};
 use crate::library::{LibraryError, Result};
 
-/// Reads the vocabulary with its rules.
-pub(super) fn vocabulary(file: &GgufFile) -> Result<Vocabulary> {
+/// Reads the vocabulary with its rules, and what the roles of its tokens are.
+pub(super) fn vocabulary(file: &GgufFile) -> Result<(Vocabulary, Roles)> {
     let tokens = needed(file, "tokenizer.ggml.tokens", GgufFile::texts)?;
     let merges = || needed(file, "tokenizer.ggml.merges", GgufFile::texts);
     let scheme = match model(file)? {
         LLAMA => {
-            let scores = needed(file, "tokenizer.ggml.scores", GgufFile::list)?;
-            let scores = scores.iter().map(|score| score.as_f64().unwrap_or_default() as f32);
+            let scores = file.list("tokenizer.ggml.scores")?;
+            let score = |score: &Value| score.as_f64().unwrap_or_default() as f32;
             Scheme::SentencePiece {
-                scores: scores.collect(),
+                scores: match scores {
+                    Some(scores) => scores.iter().map(score).collect(),
+                    None => vec![0.0; tokens.len()],
+                },
                 space_first: file.flag("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
             }
         }
@@ -24,16 +28,13 @@ pub(super) fn vocabulary(file: &GgufFile) -> Result<Vocabulary> {
             pre: file.text("tokenizer.ggml.pre")?.unwrap_or("default").to_owned(),
         },
     };
-    let in_bytes = matches!(scheme, Scheme::ByteLevel { .. });
-    let kinds = kinds(file, tokens.len(), !in_bytes)?;
-    // What a family does if its file does not say: SentencePiece models begin with their begin
-    // token. Gemma 4 always does; some of its files wrongly say otherwise.
-    let adds_bos = file.flag("tokenizer.ggml.add_bos_token")?.unwrap_or(!in_bytes)
-        || matches!(scheme, Scheme::Lines { .. });
-    let adds_eos = file.flag("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
-    let begin = if adds_bos { token(file, "bos")? } else { None };
-    let end = if adds_eos { token(file, "eos")? } else { None };
-    Ok(Vocabulary { tokens, kinds, scheme, begin, end })
+    let roles = Roles::read(file, &scheme, &tokens)?;
+    let mut kinds = kinds(file, tokens.len())?;
+    roles.mark(&mut kinds, !matches!(scheme, Scheme::ByteLevel { .. }));
+    let (begin, end) = roles.around(file, &scheme)?;
+    let name = file.text("general.name")?.unwrap_or_default().to_lowercase();
+    let marks_strip = ["phi-3", "phi3"].iter().any(|family| name.contains(family));
+    Ok((Vocabulary { tokens, kinds, scheme, begin, end, marks_strip }, roles))
 }
 
 /// SentencePiece's BPE.
@@ -62,13 +63,7 @@ pub(super) fn fingerprint(file: &GgufFile) -> Option<Fingerprint> {
     Fingerprint::of(count, ids.zip(tokens.iter().map(String::as_str)))
 }
 
-/// The id of a token with a role, e.g. `eos`.
-pub(super) fn token(file: &GgufFile, role: &str) -> Result<Option<u32>> {
-    let id = file.number(&format!("tokenizer.ggml.{role}_token_id"))?;
-    Ok(id.and_then(|id| u32::try_from(id).ok()))
-}
-
-fn kinds(file: &GgufFile, tokens: usize, has_unknown: bool) -> Result<Vec<TokenKind>> {
+fn kinds(file: &GgufFile, tokens: usize) -> Result<Vec<TokenKind>> {
     let listed = file.list("tokenizer.ggml.token_type")?.unwrap_or_default();
     let kind = |value: &Value| match value.as_u64() {
         Some(2) => TokenKind::Unknown,
@@ -80,18 +75,6 @@ fn kinds(file: &GgufFile, tokens: usize, has_unknown: bool) -> Result<Vec<TokenK
     };
     let mut kinds: Vec<TokenKind> = listed.iter().take(tokens).map(kind).collect();
     kinds.resize(tokens, TokenKind::Normal);
-    // A file may leave out the types, or those of its control tokens.
-    for role in ["bos", "eos", "eot", "eom", "padding"] {
-        let id = token(file, role)?.and_then(|id| usize::try_from(id).ok());
-        if let Some(kind @ TokenKind::Normal) = id.and_then(|id| kinds.get_mut(id)) {
-            *kind = TokenKind::Control;
-        }
-    }
-    let unknown = token(file, "unknown")?.and_then(|id| usize::try_from(id).ok());
-    if has_unknown && let Some(kind @ TokenKind::Normal) = unknown.and_then(|id| kinds.get_mut(id))
-    {
-        *kind = TokenKind::Unknown;
-    }
     Ok(kinds)
 }
 

@@ -7,7 +7,7 @@ use tokenizers::models::bpe::BPE;
 use tokenizers::normalizers::NFC;
 use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PreTokenizerWrapper};
 
-use super::vocabulary::{Scheme, TokenKind, Vocabulary, bpe};
+use super::vocabulary::{KEEPING, Scheme, TokenKind, Vocabulary, bpe};
 use super::{Tokenizer, byte_level, lines, sentence_piece};
 use crate::library::{LibraryError, Result};
 
@@ -56,7 +56,10 @@ impl Vocabulary {
         let of_kind = self.tokens.iter().zip(&self.kinds).filter(|(_, other)| **other == kind);
         of_kind
             .filter(|(token, _)| !token.is_empty())
-            .map(|(token, _)| AddedToken::from(token.clone(), special).normalized(false))
+            .map(|(token, _)| {
+                let strips = self.marks_strip && !KEEPING.contains(&token.as_str());
+                AddedToken::from(token.clone(), special).normalized(false).rstrip(strips)
+            })
             .collect()
     }
 }

@@ -66,7 +66,9 @@ mod tests {
         kinds.push(TokenKind::UserDefined);
         let merges = merges.iter().map(|&merge| merge.to_owned()).collect();
         let scheme = Scheme::Lines { merges };
-        Vocabulary { tokens, kinds, scheme, begin: Some(2), end: None }.build("test").unwrap()
+        Vocabulary { tokens, kinds, scheme, begin: Some(2), end: None, marks_strip: false }
+            .build("test")
+            .unwrap()
     }
 
     const MERGES: [&str; 5] = ["▁ ▁", "a b", "▁ ab", "a ▁", "b \n"];

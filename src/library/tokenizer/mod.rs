@@ -28,6 +28,7 @@ use crate::model::{Piece, PieceKind};
 use pieces::Pieces;
 use said::{Finder, is_control};
 
+pub(super) use byte_level::begins;
 pub use fingerprint::Fingerprint;
 pub(super) use vocabulary::{Scheme, TokenKind, Vocabulary};
 
@@ -162,6 +163,24 @@ impl Tokenizer {
         let around = |token: Option<u32>, at: usize| token.map(|token| (token, at..at));
         let first = around(self.0.begin, 0).into_iter();
         Ok(first.chain(inside).chain(around(self.0.end, prompt.text.len())).collect())
+    }
+
+    /// The tokens of a whole prompt. It begins with the begin-of-text token once where a GGUF file
+    /// asks for it, whether or not its template writes it; with `bare`, tokens are added around it
+    /// as around a bare text.
+    ///
+    /// # Errors
+    /// [`LibraryError`].
+    pub fn encode_whole(&self, prompt: &Prompt, bare: bool) -> Result<Vec<(u32, Range<usize>)>> {
+        let mut tokens = self.encode_prompt(prompt, bare)?;
+        let Some(begin) = self.0.begin else { return Ok(tokens) };
+        let begins = tokens.iter().take_while(|(token, _)| *token == begin).count();
+        if begins == 0 {
+            tokens.insert(0, (begin, 0..0));
+        } else if bare {
+            tokens.drain(..begins - 1);
+        }
+        Ok(tokens)
     }
 
     /// A control token among those that represent the text of a message.

@@ -97,7 +97,7 @@ mod tests {
             scores.push(-(rank as f32));
         }
         let scheme = Scheme::SentencePiece { scores, space_first };
-        Vocabulary { tokens, kinds, scheme, begin: Some(1), end: None }
+        Vocabulary { tokens, kinds, scheme, begin: Some(1), end: None, marks_strip: false }
     }
 
     fn spelled(tokenizer: &Tokenizer, text: &str) -> Vec<String> {

@@ -57,7 +57,12 @@ pub(in crate::library) struct Vocabulary {
     pub(in crate::library) begin: Option<u32>,
     /// Put after a bare text.
     pub(in crate::library) end: Option<u32>,
+    /// Whether marks strip the white space after them, but for [`KEEPING`].
+    pub(in crate::library) marks_strip: bool,
 }
+
+/// The marks of Phi-3 that leave white space as it is.
+pub(super) const KEEPING: [&str; 3] = ["<unk>", "<s>", "<|endoftext|>"];
 
 impl Vocabulary {
     /// The first id of a spelling counts, as in llama.cpp; tokens that appear twice keep their row
