@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::folder::{Folder, json};
 use super::hf_names::NamedTensors;
 use super::hub::{Downloading, Hub};
-use super::open::FETCH_ALL;
+use super::open::config_in;
 use super::pickle::PickledTensors;
 use super::published_dflash::{self, PublishedTensors, is_dflash};
 use super::safetensors::Tensors;
@@ -122,7 +122,7 @@ pub fn check_fit(target: &Config, head: &HeadFiles) -> Result<()> {
 
 /// Opens what drafts in a folder of Hugging Face files; messages call it `name`, if it has one.
 pub(super) fn draft_in(folder: &Folder, name: Option<String>) -> Result<DraftFiles> {
-    let file = folder.need("config.json", FETCH_ALL)?;
+    let file = config_in(folder)?;
     let settings = json(&file)?;
     let name = name.unwrap_or_else(|| folder.name());
     let Some(tensors) = Tensors::open(folder)? else {

@@ -72,6 +72,16 @@ pub enum LibraryError {
         /// What is wrong, and which values would be right.
         reason: String,
     },
+    /// A file or folder of another kind.
+    #[error("{origin} is not a language model but {what}; {remedy}")]
+    NotAModel {
+        /// The file or folder.
+        origin: String,
+        /// What it is.
+        what: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// A file that cannot be used: which, what is wrong with it, and what to do.
     #[error("{0}")]
     Unusable(String),

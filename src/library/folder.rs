@@ -1,6 +1,7 @@
 //! The files of a model by name: a folder on disk, or the bundled pair's part of the binary. It
 //! must not depend on their formats.
 
+use std::fs;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -48,6 +49,21 @@ impl Folder {
         }
     }
 
+    /// Whether it has a file.
+    pub(super) fn has(&self, file: &str) -> bool {
+        match self {
+            Self::Disk(folder) => folder.join(file).exists(),
+            Self::Built(_, files) => files.iter().any(|(other, _)| *other == file),
+        }
+    }
+
+    /// A GGUF file in it.
+    pub(super) fn gguf(&self) -> Option<PathBuf> {
+        let Self::Disk(folder) = self else { return None };
+        let files = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+        files.filter(|path| path.extension().is_some_and(|end| end == "gguf")).min()
+    }
+
     /// A file that is required; `remedy` says where to get it.
     pub(super) fn need(&self, file: &str, remedy: &str) -> Result<Blob> {
         self.blob(file)?.ok_or_else(|| LibraryError::missing(self.name(), file, remedy))
@@ -68,14 +84,22 @@ pub(super) fn json(blob: &Blob) -> Result<Value> {
     read.map_err(|error| LibraryError::damaged(blob.name(), "JSON", error))
 }
 
-/// Text in which numbers that Python writes as `Infinity`, which JSON does not have, are null.
+/// How Python writes numbers that are none, and what stands for them.
+const NO_NUMBERS: [(&str, &str); 3] =
+    [("-Infinity", "null     "), ("Infinity", "null    "), ("NaN", "null")];
+
+/// Text in which the numbers that Python writes and JSON does not have are null.
 fn without_infinities(text: &str) -> String {
     let mut quoted = false;
     let parts = text.split_inclusive('"').map(|part| {
         let is_text = quoted;
         let escapes = part.trim_end_matches('"').bytes().rev().take_while(|&b| b == b'\\').count();
         quoted = quoted != (!is_text || escapes.is_multiple_of(2));
-        if is_text { part.to_owned() } else { part.replace("Infinity", "null    ") }
+        if is_text {
+            part.to_owned()
+        } else {
+            NO_NUMBERS.iter().fold(part.to_owned(), |part, (from, to)| part.replace(from, to))
+        }
     });
     parts.collect()
 }
@@ -86,13 +110,12 @@ mod tests {
 
     #[test]
     fn infinite_numbers_are_absent_and_texts_stay() {
-        let text =
-            br#"{"limit": [0.0, Infinity], "a\"b": "to \\", "c": Infinity, "d": "Infinity"}"#;
+        let text = br#"{"limit": [0.0, -Infinity], "a\"b": "to \\", "c": NaN, "d": "Infinity"}"#;
         let read = json(&Blob::built("config.json".to_owned(), text)).unwrap();
         let expected = serde_json::json!({"limit": [0.0, null], "a\"b": "to \\", "c": null,
             "d": "Infinity"});
         assert_eq!(read, expected);
-        let damaged = json(&Blob::built("config.json".to_owned(), br#"{"a": -Infinity}"#));
+        let damaged = json(&Blob::built("config.json".to_owned(), br#"{"a": +Infinity}"#));
         assert!(damaged.unwrap_err().to_string().contains("config.json"));
     }
 }

@@ -15,6 +15,7 @@ mod hub;
 mod mxfp4;
 mod ngrams;
 mod open;
+mod other_file;
 mod own_head;
 mod packed;
 mod pickle;

@@ -3,9 +3,11 @@
 
 use serde_json::Value;
 
+use super::blob::Blob;
 use super::folder::{Folder, json};
 use super::hf_names::NamedTensors;
 use super::hub::{Downloading, Hub};
+use super::other_file::OtherFile;
 use super::safetensors::Tensors;
 use super::target::{check_vocabulary, detail, end_tokens};
 use super::titles::{title, with_size};
@@ -90,7 +92,7 @@ pub fn shared_vocabulary(target: &TargetFiles, small: &TargetFiles) -> Result<Sh
 }
 
 fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles> {
-    let file = folder.need("config.json", FETCH_ALL)?;
+    let file = config_in(folder)?;
     let settings = json(&file)?;
     let (config, engine) =
         Config::of_checkpoint(&settings).map_err(LibraryError::config(file.name()))?;
@@ -101,8 +103,10 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles> {
     )?;
     let tokenizer = Tokenizer::from_json(&file, file.name())?;
     check_vocabulary(&folder.name(), &tokenizer, &config)?;
-    let texts = folder.json("tokenizer_config.json")?.unwrap_or_default();
+    let mut texts = folder.json("tokenizer_config.json")?.unwrap_or_default();
+    fill_in(&mut texts, folder.json("special_tokens_map.json")?);
     let template = template_in(folder, &texts, name)?;
+    let embeds = settings["use_bidirectional_attention"] == true || settings["is_causal"] == false;
     let generation = folder.json("generation_config.json")?.unwrap_or_default();
     let mut eos = ids(&generation["eos_token_id"]);
     eos.extend(ids(&settings["eos_token_id"]));
@@ -112,6 +116,9 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles> {
         .and_then(|token| tokenizer.id(&token))
         .or_else(|| ids(&settings["bos_token_id"]).first().copied());
     let Some(tensors) = Tensors::open(folder)? else {
+        if let Some(other) = OtherFile::of_folder(|name| folder.has(name)) {
+            return Err(other.error(&folder.name()));
+        }
         let remedy = "download the model in safetensors format (PyTorch .bin files can run code, \
                       so only those of draft heads are read), or use its GGUF file";
         return Err(LibraryError::missing(folder.name(), "model.safetensors", remedy));
@@ -133,6 +140,7 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles> {
         tokenizer,
         template,
         eos,
+        embeds: settings["use_bidirectional_attention"] == true || settings["is_causal"] == false,
         bos,
         name: with_size(&printable_line(&title(name, |_| None)), &size.short()),
         detail: detail(&size, head.as_ref()),
@@ -143,6 +151,23 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles> {
         candle,
         mtp: head,
     })
+}
+
+/// The `config.json` of a folder; without one, what the folder is instead.
+pub(super) fn config_in(folder: &Folder) -> Result<Blob> {
+    if let Some(file) = folder.blob("config.json")? {
+        return Ok(file);
+    }
+    if let Some(other) = OtherFile::of_folder(|name| folder.has(name)) {
+        return Err(other.error(&folder.name()));
+    }
+    match folder.gguf() {
+        Some(file) => {
+            let remedy = format!("to use a GGUF file of this folder, name it: {}", file.display());
+            Err(LibraryError::missing(folder.name(), "config.json", &remedy))
+        }
+        None => folder.need("config.json", FETCH_ALL),
+    }
 }
 
 /// The MTP head next to a checkpoint's own tensors, if there is one.
@@ -213,6 +238,21 @@ fn chosen_template(field: &Value) -> Option<&str> {
             .or_else(|| items.first())
             .and_then(|item| item["template"].as_str()),
         _ => None,
+    }
+}
+
+/// Adds the special tokens that only their own file names.
+fn fill_in(texts: &mut Value, map: Option<Value>) {
+    let Some(Value::Object(map)) = map else { return };
+    if texts.is_null() {
+        *texts = Value::Object(serde_json::Map::new());
+    }
+    let Value::Object(texts) = texts else { return };
+    for (field, value) in map {
+        let known = texts.entry(field).or_insert(Value::Null);
+        if known.is_null() {
+            *known = value;
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use super::other_file::OtherFile;
 use super::{HubId, LibraryError, Result};
 use crate::files::{Open, home_dir, open_regular};
 
@@ -37,11 +38,19 @@ impl Spec {
             Ok(Self::Folder(path))
         } else if is_gguf && (path.exists() || !given.contains(':')) {
             Ok(Self::Gguf(path))
-        } else if path.is_file() && begins_as_gguf(&path) {
+        } else if path.is_file() {
+            let bytes = beginning(&path);
+            if let Some(other) = OtherFile::of_bytes(&path, &bytes) {
+                return Err(other.error(given));
+            }
             // Stores name files by their hashes.
-            Ok(Self::Gguf(path))
-        } else if path.exists() {
+            if bytes.starts_with(b"GGUF") {
+                return Ok(Self::Gguf(path));
+            }
             let reason = "it is not a folder or a .gguf file; for safetensors, use their folder";
+            Err(LibraryError::Spec { given: given.to_owned(), reason: reason.to_owned() })
+        } else if path.exists() {
+            let reason = "it is neither a folder nor a regular file";
             Err(LibraryError::Spec { given: given.to_owned(), reason: reason.to_owned() })
         } else if let Some(id) = HubId::parse(given) {
             Ok(Self::Hub(id))
@@ -61,10 +70,12 @@ impl fmt::Display for Spec {
     }
 }
 
-fn begins_as_gguf(path: &Path) -> bool {
-    let mut magic = [0; 4];
-    let read = open_regular(path, Open::Read).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && &magic == b"GGUF"
+/// The first bytes of a file; none if it cannot be read.
+fn beginning(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let opened = open_regular(path, Open::Read);
+    let read = opened.and_then(|file| file.take(1024).read_to_end(&mut bytes));
+    if read.is_ok() { bytes } else { Vec::new() }
 }
 
 /// Expands `~/` as the shell does, because a settings file is not read by a shell.
@@ -93,7 +104,10 @@ mod tests {
         std::fs::write(path("sha256-00"), "GGUF and so on").unwrap();
         assert_eq!(parse(&path("sha256-00")).unwrap(), Spec::Gguf(path("sha256-00")));
         let error = parse(&path("m.safetensors")).unwrap_err().to_string();
-        assert!(error.contains("use their folder"), "{error}");
+        assert!(error.contains("an empty file"), "{error}");
+        std::fs::write(path("m.safetensors"), b"\x20\0\0\0\0\0\0\0{").unwrap();
+        let error = parse(&path("m.safetensors")).unwrap_err().to_string();
+        assert!(error.contains("name the folder in which it is"), "{error}");
         for id in ["owner/name", "owner/name@main:model.gguf"] {
             assert!(matches!(Spec::parse(id), Ok(Spec::Hub(_))), "{id}");
             assert_eq!(Spec::parse(id).unwrap().to_string(), id);

@@ -24,6 +24,8 @@ pub struct TargetFiles {
     pub template: ChatTemplate,
     /// Tokens that end an answer.
     pub eos: Vec<u32>,
+    /// Whether it was trained to embed texts: its tokens see those after them.
+    pub embeds: bool,
     /// The token that begins a text.
     pub bos: Option<u32>,
     /// The title, e.g. `dovetail-demo 6M`.

@@ -275,6 +275,9 @@ fn notices(ctx: &LoadContext<'_>, of_drafters: Vec<Notice>, of_target: &[Notice]
     if ctx.settings.thinking.is_some() && !target.template.switches_thinking() {
         notices.push(Notice::NoThinking(target.name.clone()));
     }
+    if target.embeds {
+        notices.push(Notice::Embeds(target.name.clone()));
+    }
     if target.template.is_for_base_model() {
         notices.push(Notice::BaseModel(target.name.clone()));
     }

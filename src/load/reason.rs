@@ -93,6 +93,8 @@ pub enum Notice {
     NoThinking(String),
     /// This target has no chat template.
     BaseModel(String),
+    /// This target was trained to embed texts.
+    Embeds(String),
     /// A draft was named for this target, which cannot verify one.
     NoDrafts(String),
     /// A recommended value cannot be used.

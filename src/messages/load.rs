@@ -167,6 +167,10 @@ pub fn notice(notice: &Notice) -> String {
         Notice::NoThinking(target) => {
             format!("`thinking` has no effect: the chat template of {target} cannot switch it")
         }
+        Notice::Embeds(target) => format!(
+            "{target} is an embedding model (its attention is not causal) and cannot chat: its \
+             answers are without meaning; use a language model that was trained to chat"
+        ),
         Notice::BaseModel(target) => format!(
             "{target} is probably a base model (it has no chat template): it continues text \
              instead of answering. For a chat, use an instruct model."

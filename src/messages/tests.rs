@@ -247,6 +247,7 @@ fn what_the_loader_reports_is_said() {
         Notice::Context { requested: 9000, most: 2048, target: name() },
         Notice::NoThinking(name()),
         Notice::BaseModel(name()),
+        Notice::Embeds(name()),
         Notice::Recommended { origin: "config".to_owned(), problem: "too large".to_owned() },
         Notice::AllOnCpu(Obstacle::NoGpu),
         Notice::HeadFailed(error()),

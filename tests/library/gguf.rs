@@ -3,12 +3,15 @@
 use std::path::Path;
 
 use super::open_target;
-use crate::support::gguf::{as_u32, golden, header_length, open_bytes, refusal, small, texts};
+use crate::support::gguf::{
+    Gguf, as_u32, golden, header_length, open_bytes, refusal, small, texts,
+};
 use crate::support::golden::GOLDEN;
 use crate::support::library::load_files;
 use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Value;
 use candle_core::{Device, Tensor};
+use dovetail::chat::{Message, Role};
 use dovetail::kernels::Format;
 use dovetail::library::Spec;
 use dovetail::model::{RopeLayout, RopeScaling, Target};
@@ -244,10 +247,20 @@ fn other_files_and_versions_are_refused() {
         changed[at..at + bytes.len()].copy_from_slice(bytes);
         refusal(&changed)
     };
-    assert!(refusal(b"").contains("magic at offset 0: it should have 4 bytes, but only 0 follow"));
-    assert!(with(0, b"PK\x03\x04").contains("instead of \"GGUF\""));
-    assert!(with(4, &1u32.to_le_bytes()).contains("version 1"));
-    assert!(with(4, &3u32.to_be_bytes()).contains("big-endian"));
+    assert!(refusal(b"GGU").contains("instead of \"GGUF\""));
+    assert!(with(0, b"abcd").contains("instead of \"GGUF\""));
+    let named: [(String, &str); 5] = [
+        (refusal(b""), "an empty file"),
+        (with(0, b"PK\x03\x04"), "a zip archive"),
+        (with(0, b"tjgg"), "a GGML file"),
+        (with(4, &1u32.to_le_bytes()), "version 1"),
+        (with(4, &3u32.to_be_bytes()), "big-endian"),
+    ];
+    for (text, what) in named {
+        assert!(text.contains("not a language model but a"), "{text}");
+        assert!(text.contains(what) && !text.contains("damaged"), "{text}");
+    }
+    assert!(with(4, &9u32.to_le_bytes()).contains("the version of GGUF is 9"));
     assert!(with(8, &u64::MAX.to_le_bytes()).contains("tensor"));
     assert!(with(16, &u64::MAX.to_le_bytes()).contains("metadata key"));
     let torn = refusal(&sound[..sound.len() - 64]);
@@ -310,4 +323,71 @@ fn a_files_own_sampling_and_a_harmless_name_are_read() {
     // Converters write -1 for no limit.
     let expected = [("sampler.temperature", 0.5), ("sampler.top_k", 0.0)];
     assert_eq!(files.sampling.values, expected);
+}
+
+/// A small model with some tokens spelled otherwise.
+fn spelled(others: &[(usize, &str)]) -> Gguf {
+    let mut file = small();
+    let Value::Array(listed) = &file.metadata["tokenizer.ggml.tokens"] else { panic!("no tokens") };
+    let mut tokens: Vec<String> =
+        listed.iter().map(|token| token.to_string().unwrap().clone()).collect();
+    for &(id, token) in others {
+        tokens[id] = token.to_owned();
+    }
+    file.set("tokenizer.ggml.tokens", texts(&tokens));
+    file
+}
+
+#[test]
+fn an_answer_ends_at_every_token_that_is_spelled_so() {
+    let ends = |others: &[(usize, &str)]| {
+        let mut file = spelled(others);
+        let files = file.set("tokenizer.ggml.eos_token_id", Value::U32(9)).open().unwrap();
+        for &id in &files.eos {
+            assert!(files.tokenizer.is_special(id), "{id}");
+        }
+        files.eos
+    };
+    assert_eq!(ends(&[(10, "<|endoftext|>"), (11, "<|im_end|>")]), [9, 10, 11]);
+    assert_eq!(ends(&[(10, "<|file_sep|>"), (11, "<|repo_name|>"), (4, "[PAD]")]), [4, 9, 10, 11]);
+    assert_eq!(ends(&[(10, "<|end|>"), (11, "<|user|>")]), [9, 10]);
+    assert_eq!(ends(&[(10, "<|end|>"), (11, "<|return|>"), (4, "<|call|>")]), [4, 9, 11]);
+    assert_eq!(ends(&[(10, "</s>"), (11, "<|tool_response>")]), [9, 11]);
+}
+
+#[test]
+fn the_begin_token_comes_once() {
+    let prompt = |begins: bool, template: &str| {
+        let mut file = small();
+        file.set("tokenizer.ggml.bos_token_id", Value::U32(7));
+        file.set("tokenizer.ggml.add_bos_token", Value::Bool(begins));
+        file.set("tokenizer.chat_template", Value::String(template.to_owned()));
+        let files = file.open().unwrap();
+        let said = [Message::new(Role::User, "a".to_owned())];
+        let controls = |text: &str| files.tokenizer.controls_in(text);
+        let prompt = files.template.prompt(&said, true, &controls).unwrap();
+        let tokens = files.tokenizer.encode_whole(&prompt, files.template.wants_bos()).unwrap();
+        tokens.iter().filter(|(token, _)| *token == 7).count()
+    };
+    for template in ["{{ messages[0].content }}", "{{ bos_token }}{{ messages[0].content }}"] {
+        assert_eq!(prompt(true, template), 1, "{template}");
+    }
+    assert_eq!(prompt(false, "{{ messages[0].content }}"), 0);
+}
+
+#[test]
+fn what_is_no_language_model_is_named_with_one_remedy() {
+    let named =
+        |key: &str, value: &str| small().set(key, Value::String(value.to_owned())).refusal();
+    for (text, what) in [
+        (named("general.type", "adapter"), "a LoRA adapter; merge it"),
+        (named("adapter.type", "lora"), "a LoRA adapter"),
+        (named("general.type", "imatrix"), "an importance matrix"),
+        (named("general.type", "mmproj"), "the projector (mmproj)"),
+        (named("general.architecture", "clip"), "the projector (mmproj)"),
+        (named("general.architecture", "nomic-bert"), "an embedding model"),
+        (named("general.architecture", "whisper"), "a model of images, video or sound"),
+    ] {
+        assert!(text.contains(what) && !text.contains("damaged"), "{text}");
+    }
 }

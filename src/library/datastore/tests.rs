@@ -10,7 +10,9 @@ fn tokenizer(special: &str) -> Tokenizer {
     tokens.push(special.to_owned());
     let kinds = vec![TokenKind::Normal; tokens.len()];
     let scheme = Scheme::ByteLevel { merges: Vec::new(), pre: "gpt-2".to_owned() };
-    Vocabulary { tokens, kinds, scheme, begin: None, end: None }.build("test").unwrap()
+    Vocabulary { tokens, kinds, scheme, begin: None, end: None, marks_strip: false }
+        .build("test")
+        .unwrap()
 }
 
 struct Place {

@@ -86,6 +86,9 @@ const FIELDS: [(&str, &str); 54] = [
 
 /// The configuration of a file and its architecture.
 pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static ArchitectureRow)> {
+    if let Some(other) = file.other() {
+        return Err(other.error(file.name()));
+    }
     let name = file.text("general.architecture")?.unwrap_or("absent");
     let experts = file.value(&format!("{name}.expert_count")).and_then(Value::as_u64);
     let row = ArchitectureRow::of_gguf(name, experts.is_some_and(|count| count > 0));

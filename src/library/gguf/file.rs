@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::Path;
 
 use super::reader::Reader;
 use super::values::Value;
 use crate::kernels::Format;
 use crate::library::blob::Blob;
+use crate::library::other_file::{
+    ADAPTER, BIG_ENDIAN, IMATRIX, OtherFile, PROJECTOR, VERSION_1, VOCABULARY,
+};
 use crate::library::shard_names::MOST_SHARDS;
 use crate::library::{LibraryError, Result, Weight};
 
@@ -160,6 +164,25 @@ impl GgufFile {
         }
     }
 
+    /// What the file holds instead of a language model, if that is known.
+    pub(super) fn other(&self) -> Option<OtherFile> {
+        let text = |key: &str| self.text(key).ok().flatten().unwrap_or_default();
+        let architecture = text("general.architecture");
+        let of_lora = |name: &String| name.ends_with(".lora_a");
+        let has = |begin: &str| self.metadata.keys().any(|key| key.starts_with(begin));
+        match text("general.type") {
+            "adapter" => Some(ADAPTER),
+            "imatrix" => Some(IMATRIX),
+            "mmproj" => Some(PROJECTOR),
+            _ if has("adapter.") || self.tensors.keys().any(of_lora) => Some(ADAPTER),
+            _ if has("imatrix.") => Some(IMATRIX),
+            _ if has("clip.") => Some(PROJECTOR),
+            "vocab" => Some(VOCABULARY),
+            _ if self.tensors.is_empty() && has("tokenizer.") => Some(VOCABULARY),
+            _ => OtherFile::of_architecture(architecture),
+        }
+    }
+
     pub(super) fn number(&self, key: &str) -> Result<Option<u64>> {
         self.get(key, "a whole number", Value::as_u64)
     }
@@ -203,19 +226,26 @@ impl GgufFile {
 
 /// Magic and version; returns how many tensors and values there are.
 fn read_counts(reader: &mut Reader<'_>) -> Result<(u64, u64)> {
-    let magic = reader.take(4, 1, "magic")?;
+    let magic = reader.bytes.get(..4).unwrap_or(reader.bytes);
     if magic != b"GGUF" {
+        if let Some(other) = OtherFile::of_bytes(Path::new(reader.origin), reader.bytes) {
+            return Err(other.error(reader.origin));
+        }
         let problem = format!("{:?} instead of \"GGUF\"", String::from_utf8_lossy(magic));
         return Err(reader.damaged(0, "magic", problem));
     }
+    reader.at = magic.len();
     let version = reader.u32("version")?;
     if !matches!(version, 2 | 3) {
-        let problem = if matches!(version.swap_bytes(), 1..=3) {
-            "the file is big-endian; use one for this machine".to_owned()
-        } else {
-            format!("version {version} is not supported, only 2 and 3; convert the model again")
-        };
-        return Err(reader.damaged(4, "version", problem));
+        if matches!(version.swap_bytes(), 1..=3) {
+            return Err(BIG_ENDIAN.error(reader.origin));
+        }
+        if version == 1 {
+            return Err(VERSION_1.error(reader.origin));
+        }
+        let found = version.to_string();
+        let remedy = "use a file of version 2 or 3, or a newer release of dovetail";
+        return Err(LibraryError::unsupported(reader.origin, "the version of GGUF", found, remedy));
     }
     Ok((reader.u64("tensor count")?, reader.u64("metadata count")?))
 }

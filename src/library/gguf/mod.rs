@@ -68,6 +68,7 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles> {
     // A recommendation of another type is ignored, because the model can be run without it.
     let sampling = Recommended::of_gguf(|key| file.float(key).ok().flatten());
     let mtp = config::mtp(&file, architecture, &config);
+    let embeds = file.flag(&format!("{}.attention.causal", architecture.gguf))? == Some(false);
     let weights = GgufTensors::new(file, architecture, &config, mtp.as_ref())?;
     check_vocabulary(&path.display().to_string(), &tokenizer, &config)?;
     let size = sizes::of(weights.weights());
@@ -78,6 +79,7 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles> {
         tokenizer,
         template,
         bos: roles.bos,
+        embeds,
         name: with_size(&printable_line(&title), &size.short()),
         detail: detail(&size, mtp.as_ref()),
         bytes: size.bytes,
@@ -101,6 +103,9 @@ pub(super) fn open_draft(path: &Path) -> Result<DraftFiles> {
     if let Some(config) = assistant::config(&file)? {
         let weights = Box::new(GgufTensors::new(file, &ASSISTANT, &config.body, None)?);
         return Ok(DraftFiles::Head(HeadFiles::assistant(config, weights, name)));
+    }
+    if let Some(other) = file.other() {
+        return Err(other.error(&name));
     }
     if config::config(&file).is_ok() {
         return Err(LibraryError::NotAHead { given: name });

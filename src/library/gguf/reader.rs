@@ -7,7 +7,7 @@ use crate::library::{LibraryError, Result};
 
 /// A position in a file.
 pub(super) struct Reader<'a> {
-    bytes: &'a [u8],
+    pub(super) bytes: &'a [u8],
     /// Offset of the next byte.
     pub(super) at: usize,
     /// The file's name.

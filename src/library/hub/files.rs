@@ -65,6 +65,7 @@ pub(super) fn choose(present: &[String], wanted: WantedFiles<'_>) -> Result<Vec<
                     "config.json",
                     "tokenizer.json",
                     "tokenizer_config.json",
+                    "special_tokens_map.json",
                     "generation_config.json",
                     "chat_template.jinja",
                 ]);

@@ -43,7 +43,9 @@ fn sentence_piece() -> Tokenizer {
     kinds[5..].fill(TokenKind::Byte);
     let scheme = Scheme::SentencePiece { scores: vec![0.0; tokens.len()], space_first: true };
     let tokens = tokens.map(str::to_owned).to_vec();
-    Vocabulary { tokens, kinds, scheme, begin: None, end: None }.build("test").unwrap()
+    Vocabulary { tokens, kinds, scheme, begin: None, end: None, marks_strip: false }
+        .build("test")
+        .unwrap()
 }
 
 fn from(json: Value) -> Tokenizer {

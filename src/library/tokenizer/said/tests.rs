@@ -79,7 +79,9 @@ fn gguf(byte_level: bool) -> Tokenizer {
         let scores = (0..tokens.len()).map(|rank| -(rank as f32)).collect();
         Scheme::SentencePiece { scores, space_first: true }
     };
-    Vocabulary { tokens, kinds, scheme, begin: None, end: None }.build("test").unwrap()
+    Vocabulary { tokens, kinds, scheme, begin: None, end: None, marks_strip: false }
+        .build("test")
+        .unwrap()
 }
 
 fn kinds() -> Vec<(&'static str, Tokenizer)> {
