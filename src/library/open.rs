@@ -140,7 +140,7 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles> {
         tokenizer,
         template,
         eos,
-        embeds: settings["use_bidirectional_attention"] == true || settings["is_causal"] == false,
+        embeds,
         bos,
         name: with_size(&printable_line(&title(name, |_| None)), &size.short()),
         detail: detail(&size, head.as_ref()),

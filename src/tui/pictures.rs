@@ -161,11 +161,18 @@ impl Pictures {
     }
 }
 
+/// Whether Windows may look for it on another computer: `\\host\share` with slashes of either kind,
+/// and the forms that pass a name on to the system.
+fn is_share(path: &str) -> bool {
+    let path = path.replace('\\', "/");
+    path.starts_with("//") || path.starts_with("/??/")
+}
+
 /// Whether it may name an image file of this machine: neither an address nor a network's share.
 fn is_local(path: &str) -> bool {
     let kind = Path::new(path).extension().and_then(|kind| kind.to_str()).unwrap_or_default();
     let is_image = ["png", "jpg", "jpeg"].iter().any(|known| kind.eq_ignore_ascii_case(known));
-    is_image && !path.contains("://") && !path.starts_with("//") && !path.starts_with("\\\\")
+    is_image && !path.contains("://") && !is_share(path)
 }
 
 impl PictureRequest {
@@ -419,6 +426,8 @@ mod tests {
         let names = ["text.png", "none.txt", "folder.png", "large.png", "missing.png"].map(path);
         let mut names: Vec<_> = names.iter().map(String::as_str).collect();
         names.extend(["https://a.org/b.png", "//server/a.png", "\\\\server\\a.png", "/dev/zero"]);
+        names.extend(["/\\server\\a.png", "\\/server/a.png", "\\??\\UNC\\server\\a.png"]);
+        assert!(names[9..].iter().all(|name| *name == "/dev/zero" || is_share(name)));
         let (pictures, first) = pictures(terminal(Protocol::Kitty), &names);
         assert_eq!(first, "");
         for name in names {

@@ -42,6 +42,8 @@ pub struct Manners {
     pub circle: Vec<(&'static str, &'static str)>,
     /// The store is another server, on this port of the hub's own host.
     pub store_port: Option<u16>,
+    /// Only the store names the hashes.
+    pub mirrored: bool,
     /// How bodies are falsified.
     pub lie: Option<Lie>,
     /// The ETags are not hashes.
@@ -182,7 +184,7 @@ fn answer(
         return reply(&mut stream, "200 OK", "", body.as_bytes());
     }
     if let Some((_, name)) = path.split_once(&format!("/resolve/{COMMIT}/"))
-        && let Some(content) = files.get(name)
+        && let Some(content) = files.get(&unescaped(name))
     {
         // Large files are in a store on another host, as on the hub.
         let etag = if manners.nameless { "abc-12".to_owned() } else { etag(content) };
@@ -191,6 +193,10 @@ fn answer(
                 Some(port) => format!("127.0.0.1:{port}"),
                 None => format!("localhost:{port}"),
             };
+            if manners.mirrored {
+                let place = format!("Location: http://{store}/store/{name}\r\n");
+                return reply(&mut stream, "308 Permanent Redirect", &place, b"");
+            }
             let headers = format!(
                 "Location: http://{store}/store/{name}?signed=1\r\n\
                  X-Repo-Commit: {COMMIT}\r\n\
@@ -213,7 +219,7 @@ fn answer(
         return reply(&mut stream, "206 Partial Content", &headers, &body);
     }
     if let Some(name) = path.strip_prefix("/store/").and_then(|name| name.split('?').next())
-        && let Some(content) = files.get(name)
+        && let Some(content) = files.get(&unescaped(name))
     {
         let ignored = manners.ignores_ranges;
         let from = if ignored { 0 } else { request.range.unwrap_or(0) as usize };
@@ -230,7 +236,8 @@ fn answer(
         } else {
             let from = if lie == Some(Lie::Elsewhere) { from + 1 } else { from };
             let (last, length) = (content.len() - 1, content.len());
-            ("206 Partial Content", format!("Content-Range: bytes {from}-{last}/{length}\r\n"))
+            let range = format!("Content-Range: bytes {from}-{last}/{length}\r\n");
+            ("206 Partial Content", format!("{range}ETag: \"{}\"\r\n", etag(content)))
         };
         let length = match lie {
             Some(Lie::Endless | Lie::Trickle) => String::new(),
@@ -257,6 +264,19 @@ fn answer(
         };
     }
     reply(&mut stream, "404 Not Found", "X-Error-Code: EntryNotFound\r\n", b"")
+}
+
+/// A name as it was before it became part of an address.
+fn unescaped(name: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = name;
+    while let Some((before, after)) = rest.split_once('%') {
+        bytes.extend(before.bytes());
+        bytes.push(u8::from_str_radix(&after[..2], 16).unwrap());
+        rest = &after[2..];
+    }
+    bytes.extend(rest.bytes());
+    String::from_utf8(bytes).unwrap()
 }
 
 /// The hub's ETag of a content: its SHA-256 if the store has it, otherwise git's hash of it.

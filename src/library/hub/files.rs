@@ -1,13 +1,17 @@
 //! Which files of a repository make up a model. It must not depend on how they are downloaded.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+
+use serde::Deserialize;
 
 use super::HubId;
 use super::gguf_models::{GgufModel, models};
 use crate::nearest::listed;
 use crate::printable::printable_line;
 
+/// The file that says which files hold a model's weights.
+const INDEX: &str = "model.safetensors.index.json";
 /// The most bytes of a file name with its folders.
 const LONGEST_NAME: usize = 1024;
 
@@ -16,8 +20,8 @@ const LONGEST_NAME: usize = 1024;
 pub(super) enum WantedFiles<'a> {
     /// A target: safetensors with the files that belong to them, or the only GGUF model.
     Target,
-    /// A draft head.
-    Head,
+    /// A draft head, in this folder of the repository if one is named.
+    Head(Option<&'a str>),
     /// This file, or the GGUF model with this quantisation, with all its shards.
     File(&'a str),
     /// This file of a data set.
@@ -38,10 +42,26 @@ pub(super) fn choose(present: &[String], wanted: WantedFiles<'_>) -> Result<Vec<
         names.iter().filter(|name| has(name)).map(|name| (*name).to_owned()).collect()
     };
     match wanted {
+        WantedFiles::File(folder) | WantedFiles::Head(Some(folder))
+            if has(&format!("{folder}/config.json")) =>
+        {
+            let prefix = format!("{folder}/");
+            let inside = present.iter().filter_map(|file| file.strip_prefix(&prefix));
+            let inside: Vec<String> = inside.map(str::to_owned).collect();
+            let head = || choose(&inside, WantedFiles::Head(None));
+            let files = match wanted {
+                WantedFiles::Head(_) => head(),
+                _ => choose(&inside, WantedFiles::Target).or_else(|_| head()),
+            };
+            Ok(files?.into_iter().map(|file| prefix.clone() + &file).collect())
+        }
+        WantedFiles::Head(Some(folder)) => {
+            Err(format!("the repository has no folder {folder} with a config.json"))
+        }
         WantedFiles::File(asked) => gguf(present, asked),
         WantedFiles::Data(asked) if has(asked) => Ok(vec![asked.to_owned()]),
         WantedFiles::Data(asked) => Err(format!("the data set has no file {asked}")),
-        WantedFiles::Head => {
+        WantedFiles::Head(None) => {
             let mut files = named(&["config.json"]);
             if files.is_empty() {
                 return Err("the repository is not a draft head: it has no config.json".to_owned());
@@ -122,19 +142,33 @@ fn choices(models: &[GgufModel<'_>]) -> String {
     format!("as owner/name:file from {}", listed(models.iter().map(|model| model.files[0])))
 }
 
-/// The weights in safetensors: one file, or an index with its shards; none if there are none.
+/// The weights in safetensors: one file, or the index that lists them; none if there are none.
 fn safetensors(present: &[String]) -> Vec<String> {
-    let named = |name: &str| present.iter().find(|file| *file == name).cloned();
-    if let Some(single) = named("model.safetensors") {
-        return vec![single];
+    let named = |name: &&str| present.iter().any(|file| file == name);
+    let names = ["model.safetensors", INDEX];
+    names.into_iter().find(named).into_iter().map(str::to_owned).collect()
+}
+
+/// The index among the files of a model, if it has one.
+pub(super) fn index_of(files: &[String]) -> Option<&String> {
+    files.iter().find(|file| file.rsplit('/').next() == Some(INDEX))
+}
+
+/// The files of weights that the index called `name` lists, by their names in the repository.
+pub(super) fn shards_in(name: &str, index: &[u8]) -> Result<BTreeSet<String>, String> {
+    #[derive(Deserialize)]
+    struct ShardIndex {
+        weight_map: HashMap<String, String>,
     }
-    let Some(index) = named("model.safetensors.index.json") else { return Vec::new() };
-    let is_shard = |file: &&String| {
-        file.starts_with("model-") && file.ends_with(".safetensors") && !file.contains('/')
+    let wrong = |problem: String| format!("{name} cannot be read: {problem}");
+    let index: ShardIndex =
+        serde_json::from_slice(index).map_err(|error| wrong(error.to_string()))?;
+    let folder = name.strip_suffix(INDEX).unwrap_or_default();
+    let shard = |file: String| match is_tame(&file) && !file.contains('/') {
+        true => Ok(format!("{folder}{file}")),
+        false => Err(wrong(format!("`{}` is outside its folder", file.escape_debug()))),
     };
-    let mut files = vec![index];
-    files.extend(present.iter().filter(is_shard).cloned());
-    files
+    index.weight_map.into_values().map(shard).collect()
 }
 
 /// Whether a name stays within a folder, and has no effect on a terminal.
@@ -167,7 +201,7 @@ mod tests {
             "model-00002-of-00002.safetensors",
             "original/model-1.safetensors",
         ];
-        assert_eq!(choice(&sharded, WantedFiles::Target).unwrap(), sharded[..4]);
+        assert_eq!(choice(&sharded, WantedFiles::Target).unwrap(), sharded[..2]);
         assert_eq!(choice(&["a.gguf", "README.md"], WantedFiles::Target).unwrap(), ["a.gguf"]);
         let several = ["m.Q4_0.gguf", "m.Q8_0-00001-of-00002.gguf", "m.Q8_0-00002-of-00002.gguf"];
         assert_eq!(choice(&several[1..], WantedFiles::Target).unwrap(), several[1..]);
@@ -181,11 +215,35 @@ mod tests {
     #[test]
     fn a_head_may_be_a_pytorch_file() {
         let head = ["config.json", "pytorch_model.bin"];
-        assert_eq!(choice(&head, WantedFiles::Head).unwrap(), head);
+        assert_eq!(choice(&head, WantedFiles::Head(None)).unwrap(), head);
         let both = ["config.json", "model.safetensors", "pytorch_model.bin"];
-        assert_eq!(choice(&both, WantedFiles::Head).unwrap(), both[..2]);
-        assert!(choice(&["config.json"], WantedFiles::Head).is_err());
-        assert!(choice(&["model.safetensors"], WantedFiles::Head).is_err());
+        assert_eq!(choice(&both, WantedFiles::Head(None)).unwrap(), both[..2]);
+        assert!(choice(&["config.json"], WantedFiles::Head(None)).is_err());
+        assert!(choice(&["model.safetensors"], WantedFiles::Head(None)).is_err());
+    }
+
+    #[test]
+    fn the_index_says_which_files_hold_the_weights() {
+        let index =
+            |file: &str| format!(r#"{{"weight_map": {{"a": "{file}", "b": "x.safetensors"}}}}"#);
+        let shards = |file| shards_in("sub/model.safetensors.index.json", index(file).as_bytes());
+        let odd = "model.safetensors-00001-of-00002.safetensors";
+        let listed: Vec<_> = shards(odd).unwrap().into_iter().collect();
+        assert_eq!(listed, [format!("sub/{odd}"), "sub/x.safetensors".to_owned()]);
+        for wild in ["../x", "/x", "a/b", ""] {
+            assert!(shards(wild).unwrap_err().contains("outside its folder"), "{wild}");
+        }
+        assert!(shards_in("i", b"{}").is_err());
+    }
+
+    #[test]
+    fn a_head_or_a_model_may_be_in_a_folder() {
+        let present = ["README.md", "h/config.json", "h/pytorch_model.bin", "x/m-Q4_0.gguf"];
+        let head = ["h/config.json", "h/pytorch_model.bin"];
+        assert_eq!(choice(&present, WantedFiles::Head(Some("h"))).unwrap(), head);
+        assert_eq!(choice(&present, WantedFiles::File("h")).unwrap(), head);
+        let error = choice(&present, WantedFiles::Head(Some("x"))).unwrap_err();
+        assert!(error.contains("no folder x with a config.json"), "{error}");
     }
 
     #[test]

@@ -145,10 +145,17 @@ impl Client {
     pub(super) fn about(&self, url: &str) -> Result<(Hash, u64)> {
         const ONE_BYTE: &str = "bytes=0-0";
         let strange = |reason: String| self.strange(url, reason);
-        let response = self.get(url, ONE_BYTE, Redirects::OfRepository)?;
+        let etag = |response: &Response<Body>| {
+            let named = |name| header(response.headers(), name);
+            named("x-linked-etag").or_else(|| named("etag")).unwrap_or_default()
+        };
+        let mut response = self.get(url, ONE_BYTE, Redirects::OfRepository)?;
+        // The hub names the hash in its redirect; a mirror elsewhere does in its answer.
+        if response.status().is_redirection() && Hash::from_etag(&etag(&response)).is_none() {
+            response = self.get(url, ONE_BYTE, Redirects::All)?;
+        }
         let headers = response.headers();
-        let etag = header(headers, "x-linked-etag").or_else(|| header(headers, "etag"));
-        let etag = etag.unwrap_or_default();
+        let etag = etag(&response);
         let hash = Hash::from_etag(&etag).ok_or_else(|| {
             let reason = "not a SHA-256 or git hash, so the content cannot be checked";
             strange(format!("the file's ETag is `{etag}`, {reason}"))

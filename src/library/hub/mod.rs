@@ -22,7 +22,7 @@ use serde::Deserialize;
 use crate::files::{home_dir, read_text};
 pub use error::HubError;
 use error::{FileServer, RequestFailure};
-use files::{WantedFiles, choose, is_tame};
+use files::{WantedFiles, choose, index_of, is_tame, shards_in};
 use http::Client;
 pub use patience::Patience;
 pub use pinned::{PinnedFile, PinnedFiles};
@@ -34,6 +34,11 @@ use transfer::Missing;
 
 /// The most bytes of a file that names the commit of a branch.
 pub(super) const LONGEST_COMMIT: u64 = 1000;
+
+/// The most bytes of a list of shards.
+const LONGEST_INDEX: u64 = 64 << 20;
+/// The most bytes of a file with a token.
+const LONGEST_TOKEN: u64 = 10_000;
 
 /// A repository, or one model of it: `owner/name[@revision][:file or quantisation]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -110,7 +115,8 @@ pub struct Hub {
 
 impl Hub {
     /// From the environment, as the hub's own programs read it: `HF_ENDPOINT`, `HF_HUB_CACHE`,
-    /// `HF_HOME`, `HF_TOKEN` (otherwise the file that `hf auth login` writes), `HF_HUB_OFFLINE`.
+    /// `HF_HOME`, `HF_TOKEN` (otherwise the file that `hf auth login` writes, or the one that
+    /// `HF_TOKEN_PATH` names), `HF_HUB_OFFLINE`.
     ///
     /// # Errors
     /// If there is no place for the cache.
@@ -121,7 +127,8 @@ impl Hub {
             None => home_dir().ok_or_else(no_cache)?.join(".cache/huggingface"),
         };
         let cache = set("HF_HUB_CACHE").map_or_else(|| home.join("hub"), PathBuf::from);
-        let token = set("HF_TOKEN").or_else(|| Cache::new(home.join("hub")).token());
+        let token_file = set("HF_TOKEN_PATH").map(PathBuf::from).unwrap_or(home.join("token"));
+        let token = set("HF_TOKEN").or_else(|| read_text(&token_file, LONGEST_TOKEN).ok());
         let endpoint = set("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".to_owned());
         let yes = |value: String| {
             ["1", "on", "yes", "true"].contains(&value.trim().to_lowercase().as_str())
@@ -129,7 +136,7 @@ impl Hub {
         Ok(Self {
             endpoint: endpoint.trim_end_matches('/').to_owned(),
             cache,
-            token: token.map(|token| token.trim().to_owned()),
+            token: token.map(|it| it.trim().to_owned()).filter(|token| !token.is_empty()),
             offline: set("HF_HUB_OFFLINE").is_some_and(yes),
             patience: Patience::default(),
         })
@@ -137,7 +144,7 @@ impl Hub {
 
     /// Whether the cache has a target or a draft head of this repository.
     pub fn has(&self, id: &HubId) -> bool {
-        let wanted = [WantedFiles::of(id), WantedFiles::Head];
+        let wanted = [WantedFiles::of(id), WantedFiles::Head(id.file.as_deref())];
         wanted.into_iter().any(|wanted| self.cached(id, wanted).is_some())
     }
 
@@ -154,7 +161,7 @@ impl Hub {
     /// # Errors
     /// [`HubError`] with what to do.
     pub fn head(&self, id: &HubId, report: Downloading<'_>) -> Result<PathBuf, HubError> {
-        self.fetch(id, WantedFiles::Head, report)
+        self.fetch(id, WantedFiles::Head(id.file.as_deref()), report)
     }
 
     /// Downloads the file of a data set that `id` names; returns its path.
@@ -214,28 +221,43 @@ impl Hub {
         }
         let names = info.siblings.into_iter().map(|sibling| sibling.rfilename);
         let present: Vec<String> = names.filter(|name| is_tame(name)).collect();
-        let files = choose(&present, wanted)
-            .map_err(|reason| HubError::Other(format!("{id}: {reason}")))?;
+        let other = |reason| HubError::Other(format!("{id}: {reason}"));
+        let mut files = choose(&present, wanted).map_err(other)?;
         let folder = cache.pointer_path(&info.sha);
         let disk = |source| client.server.disk(&folder, &source);
-        let mut missing = Vec::new();
-        for name in &files {
-            // A link without its content is downloaded again.
-            if !is_content(&folder.join(name), &folder) {
-                // By the commit, because the branch may move during the download.
-                let url = format!("{}/{}/resolve/{}/{name}", self.endpoint, repo.url(), info.sha);
-                let about = client.about(&url).map_err(|failure| explain(failure, &url))?;
-                let (hash, size) = about;
-                missing.push(Missing { name: name.clone(), url, hash, size });
+        let bring = |files: &[String], report: Downloading<'_>| -> Result<(), HubError> {
+            let mut missing = Vec::new();
+            for name in files {
+                // A link without its content is downloaded again.
+                if !is_content(&folder.join(name), &folder) {
+                    // By the commit, because the branch may move during the download.
+                    let path = escaped(name);
+                    let url =
+                        format!("{}/{}/resolve/{}/{path}", self.endpoint, repo.url(), info.sha);
+                    let about = client.about(&url).map_err(|failure| explain(failure, &url))?;
+                    let (hash, size) = about;
+                    missing.push(Missing { name: name.clone(), url, hash, size });
+                }
             }
+            let total = missing.iter().map(|file| file.size).sum();
+            let mut meter = DownloadMeter::new(total, report);
+            for file in &missing {
+                let blob = cache.blob_path(file.hash.hex());
+                file.transfer(&client, &blob, &mut meter)?;
+                link(&blob, &folder.join(&file.name)).map_err(disk)?;
+            }
+            Ok(())
+        };
+        if let Some(index) = index_of(&files).cloned() {
+            bring(std::slice::from_ref(&index), &mut |_| {})?;
+            let listed = read_text(&folder.join(&index), LONGEST_INDEX).map_err(disk)?;
+            let shards = shards_in(&index, listed.as_bytes()).map_err(other)?;
+            if let Some(absent) = shards.iter().find(|shard| !present.contains(shard)) {
+                return Err(other(format!("{index} lists {absent}, which is not there")));
+            }
+            files.extend(shards);
         }
-        let total = missing.iter().map(|file| file.size).sum();
-        let mut meter = DownloadMeter::new(total, report);
-        for file in &missing {
-            let blob = cache.blob_path(file.hash.hex());
-            file.transfer(&client, &blob, &mut meter)?;
-            link(&blob, &folder.join(&file.name)).map_err(disk)?;
-        }
+        bring(&files, report)?;
         // A later start without the hub finds the commit by its branch.
         cache.create_ref(&info.sha).map_err(disk)?;
         Ok(place(&folder, &files))
@@ -251,6 +273,13 @@ impl Hub {
         let folder = self.cache_of(&repo).pointer_path(commit);
         let present = names_below(&folder)?;
         let files = choose(&present, wanted).ok()?;
+        if let Some(index) = index_of(&files) {
+            let listed = read_text(&folder.join(index), LONGEST_INDEX).ok()?;
+            let shards = shards_in(index, listed.as_bytes()).ok()?;
+            if !shards.iter().all(|shard| present.contains(shard)) {
+                return None;
+            }
+        }
         Some(place(&folder, &files))
     }
 
@@ -274,12 +303,26 @@ fn repo(id: &HubId, wanted: WantedFiles<'_>) -> Repo {
     Repo::with_revision(id.repo.clone(), kind, revision)
 }
 
-/// The GGUF file, or the first if it comes in shards, otherwise the folder.
+/// The GGUF file, or the first if it comes in shards, otherwise the folder of the `config.json`.
 fn place(folder: &Path, files: &[String]) -> PathBuf {
     match files {
         [first, ..] if first.ends_with(".gguf") => folder.join(first),
-        _ => folder.to_owned(),
+        [first, ..] => match first.strip_suffix("/config.json") {
+            Some(inside) => folder.join(inside),
+            None => folder.to_owned(),
+        },
+        [] => folder.to_owned(),
     }
+}
+
+/// A file's name as part of an address.
+fn escaped(name: &str) -> String {
+    let kept = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(byte);
+    let parts = name.bytes().map(|byte| match kept(&byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    parts.collect()
 }
 
 #[cfg(test)]
@@ -305,5 +348,11 @@ mod tests {
         for wrong in ["name", "a/b/c", "/b", "a/", "a b/c", "../b", "a/b:../../x", "a/b@", "a/b:"] {
             assert_eq!(HubId::parse(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn names_are_escaped_in_addresses() {
+        assert_eq!(escaped("sub/m-Q4_K.gguf"), "sub/m-Q4_K.gguf");
+        assert_eq!(escaped("a b#c?d%é.gguf"), "a%20b%23c%3Fd%25%C3%A9.gguf");
     }
 }

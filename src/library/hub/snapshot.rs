@@ -58,8 +58,10 @@ pub(super) fn link(blob: &Path, file: &Path) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;
     }
-    if fs::symlink_metadata(file).is_ok() {
-        fs::remove_file(file)?;
+    // Another download of the same file may remove or make it meanwhile.
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
     #[cfg(unix)]
     {
@@ -73,7 +75,10 @@ pub(super) fn link(blob: &Path, file: &Path) -> io::Result<()> {
         let mut target: PathBuf = below.components().skip(1).map(|_| "..").collect();
         target.push("blobs");
         target.push(content);
-        std::os::unix::fs::symlink(target, file)
+        match std::os::unix::fs::symlink(target, file) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        }
     }
     #[cfg(not(unix))]
     fs::copy(blob, file).map(|_| ())

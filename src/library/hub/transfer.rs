@@ -10,7 +10,7 @@ use super::error::{HubError, RequestFailure};
 use super::http::Client;
 use super::patience::least_bytes;
 use super::progress::DownloadMeter;
-use crate::files::durable_rename;
+use crate::files::{Access, Open, durable_rename, open_regular};
 
 /// How many consecutive attempts that bring almost nothing are made before a download is given up.
 const TRIES: u32 = 5;
@@ -35,10 +35,30 @@ impl Missing {
         meter: &mut DownloadMeter<'_>,
     ) -> Result<(), HubError> {
         let disk = |path: &Path, source| client.server.disk(path, &source);
-        let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
         if let Some(folder) = place.parent() {
             fs::create_dir_all(folder).map_err(|source| disk(folder, source))?;
         }
+        // Downloads of one file wait for each other. Where the disk knows no locks, they do not.
+        let waits = place.with_extension("lock");
+        let lock =
+            open_regular(&waits, Open::Create(Access::Usual)).map_err(|e| disk(&waits, e))?;
+        if let Err(error) = lock.lock() {
+            tracing::debug!(%error, "no lock for a download");
+        }
+        let done = self.locked(client, place, meter);
+        // Who waits for it finds the file in its place.
+        let _ = fs::remove_file(&waits);
+        done
+    }
+
+    fn locked(
+        &self,
+        client: &Client,
+        place: &Path,
+        meter: &mut DownloadMeter<'_>,
+    ) -> Result<(), HubError> {
+        let disk = |path: &Path, source| client.server.disk(path, &source);
+        let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
         if place.exists() && size(place) == self.size {
             meter.begin(&self.name, self.size, Instant::now());
             match self.check(client, place, meter) {

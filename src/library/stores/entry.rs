@@ -21,6 +21,8 @@ pub enum Store {
     Hub,
     /// In LM Studio's folder.
     LmStudio,
+    /// In the folder in which llama.cpp keeps its downloads.
+    LlamaCpp,
     /// In Ollama's store.
     Ollama,
 }
@@ -34,6 +36,7 @@ impl fmt::Display for Store {
             Self::Downloads => "downloads",
             Self::Hub => "hub cache",
             Self::LmStudio => "LM Studio",
+            Self::LlamaCpp => "llama.cpp",
             Self::Ollama => "Ollama",
         })
     }

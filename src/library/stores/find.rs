@@ -79,11 +79,13 @@ pub fn locate(places: &ModelPlaces) -> (Vec<Located>, Vec<Skipped>) {
     for (store, root) in &places.0 {
         match store {
             Store::Bundled => {}
+            // It makes its folder when it first downloads something.
+            Store::LlamaCpp if !root.is_dir() => {}
             Store::Folder if !root.is_dir() => shelf.skipped.push(Skipped::new(
                 root,
                 "the folder does not exist; correct `model_folders` in the settings",
             )),
-            Store::Folder | Store::LmStudio => {
+            Store::Folder | Store::LmStudio | Store::LlamaCpp => {
                 for files in walk(root, false, &mut shelf.skipped) {
                     let long = below(root, &files);
                     shelf.put(ListedModel::of(files, *store, long));

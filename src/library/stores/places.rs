@@ -23,16 +23,19 @@ impl ModelPlaces {
     /// `folders` in the settings (`~/` is the user's home).
     pub fn of_machine(folders: &[String]) -> Self {
         let home = home_dir();
+        let set =
+            |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
         let ollama = match std::env::var_os("OLLAMA_MODELS").filter(|folder| !folder.is_empty()) {
             Some(folder) => vec![folder.into()],
             None => ollama(home.as_deref()),
         };
-        let stores: [(Store, Vec<PathBuf>); 6] = [
+        let stores: [(Store, Vec<PathBuf>); 7] = [
             (Store::Folder, folders.iter().map(|folder| expand(folder)).collect()),
             (Store::Current, std::env::current_dir().into_iter().collect()),
             (Store::Downloads, download_dir().into_iter().collect()),
             (Store::Hub, Hub::from_env().map(|hub| hub.cache).into_iter().collect()),
             (Store::LmStudio, home.as_deref().map(lm_studio).unwrap_or_default()),
+            (Store::LlamaCpp, llama_cpp(home.as_deref(), &set).into_iter().collect()),
             (Store::Ollama, ollama),
         ];
         let rows = stores
@@ -47,6 +50,17 @@ fn ollama(home: Option<&Path>) -> Vec<PathBuf> {
     let own = home.map(|home| home.join(".ollama/models"));
     let service = cfg!(target_os = "linux").then(|| "/usr/share/ollama/.ollama/models".into());
     own.into_iter().chain(service).collect()
+}
+
+/// llama.cpp's folder for downloads, with what `set` gives of the environment. Its newer versions
+/// use the hub's cache, and below `LLAMA_CACHE` folders like those.
+fn llama_cpp(home: Option<&Path>, set: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let usual = || match std::env::consts::OS {
+        "macos" => Some(home?.join("Library/Caches")),
+        "windows" => set("LOCALAPPDATA"),
+        _ => set("XDG_CACHE_HOME").or_else(|| Some(home?.join(".cache"))),
+    };
+    set("LLAMA_CACHE").or_else(|| Some(usual()?.join("llama.cpp")))
 }
 
 /// LM Studio's home folder is named in a file in the user's home, otherwise it is the default one;
@@ -73,6 +87,18 @@ fn lm_studio(home: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn llama_cpp_keeps_its_downloads_where_the_environment_says() {
+        let home = Path::new("/h");
+        let named = |name: &str| (name == "LLAMA_CACHE").then(|| PathBuf::from("/l"));
+        assert_eq!(llama_cpp(Some(home), &named), Some("/l".into()));
+        if cfg!(target_os = "linux") {
+            assert_eq!(llama_cpp(Some(home), &|_| None), Some("/h/.cache/llama.cpp".into()));
+            let moved = |name: &str| (name == "XDG_CACHE_HOME").then(|| PathBuf::from("/x"));
+            assert_eq!(llama_cpp(Some(home), &moved), Some("/x/llama.cpp".into()));
+        }
+    }
 
     #[test]
     fn lm_studio_is_found_where_it_says_it_is() {

@@ -242,3 +242,65 @@ fn a_cache_that_cannot_be_written_is_named() {
     let named = std::path::Path::new("file").join("hub");
     assert!(text.contains(named.to_str().unwrap()) && text.contains("HF_HOME"), "{text}");
 }
+
+#[test]
+fn the_index_says_which_weights_are_fetched() {
+    let odd = "model.safetensors-00001-of-00001.safetensors";
+    let index = format!(r#"{{"weight_map": {{"a": "{odd}"}}}}"#);
+    let mut files = HashMap::from([
+        ("config.json".to_owned(), b"{}".to_vec()),
+        ("model.safetensors.index.json".to_owned(), index.clone().into_bytes()),
+        ("model-of-another.safetensors".to_owned(), vec![1; 50]),
+    ]);
+    let missing = Server::start(files.clone(), Manners::default());
+    let text = refusal(&missing.hub());
+    assert!(text.contains(odd), "{text}");
+    files.insert(odd.to_owned(), vec![2; 20_000]);
+    let server = Server::start(files, Manners::default());
+    let (folder, _) = fetch(&server.hub()).unwrap();
+    assert_eq!(fs::read(folder.join(odd)).unwrap(), vec![2; 20_000]);
+    assert!(!folder.join("model-of-another.safetensors").exists());
+    let offline = Hub { offline: true, ..server.hub() };
+    assert_eq!(fetch(&offline).unwrap().0, folder);
+    fs::remove_file(folder.join(odd)).unwrap();
+    assert!(fetch(&offline).is_err());
+}
+
+#[test]
+fn any_name_is_fetched_also_from_a_mirror_that_alone_knows_the_hash() {
+    for mirrored in [false, true] {
+        for name in ["a b.gguf", "a#b.gguf", "a?b.gguf", "100%.gguf", "é漢.gguf"] {
+            let files = HashMap::from([(name.to_owned(), vec![3; 20_000])]);
+            let server = Server::start(files, Manners { mirrored, ..Manners::default() });
+            let hub = Hub { token: Some("secret".to_owned()), ..server.hub() };
+            let (path, _) = fetch(&hub).unwrap();
+            assert_eq!(fs::read(path).unwrap(), vec![3; 20_000], "{name}");
+            let told = server.requests("/store/");
+            assert!(told.iter().all(|request| request.token.is_none()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn two_downloads_of_one_file_both_succeed() {
+    let server = Server::start(one_file(3_000_000), Manners::default());
+    let hub = server.hub();
+    std::thread::scope(|scope| {
+        let both = [(); 4].map(|()| scope.spawn(|| fetch(&hub).map(|(path, _)| path)));
+        for path in both.map(|one| one.join().unwrap().unwrap()) {
+            assert_eq!(fs::read(path).unwrap().len(), 3_000_000);
+        }
+    });
+}
+
+#[test]
+fn a_head_in_a_folder_is_fetched_alone() {
+    let inside = demo("head").into_iter().map(|(name, content)| (format!("small/{name}"), content));
+    let mut files: HashMap<_, _> = inside.collect();
+    files.insert("other/config.json".to_owned(), b"{}".to_vec());
+    let server = Server::start(files, Manners::default());
+    let folder = server.hub().head(&id("owner/model:small"), &mut |_| {}).unwrap();
+    assert!(folder.ends_with("small"));
+    open_head(&Spec::Folder(folder)).unwrap();
+    assert!(server.requests("other/").is_empty());
+}
