@@ -151,7 +151,9 @@ impl Client {
         };
         let mut response = self.get(url, ONE_BYTE, Redirects::OfRepository)?;
         // The hub names the hash in its redirect; a mirror elsewhere does in its answer.
-        if response.status().is_redirection() && Hash::from_etag(&etag(&response)).is_none() {
+        let says = header(response.headers(), "x-linked-etag").is_some();
+        let known = says || Hash::from_etag(&etag(&response)).is_some();
+        if response.status().is_redirection() && !known {
             response = self.get(url, ONE_BYTE, Redirects::All)?;
         }
         let headers = response.headers();
