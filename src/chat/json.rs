@@ -49,5 +49,5 @@ pub(super) fn tojson(value: &Value, options: Kwargs) -> Result<Value, Error> {
         None => value.serialize(&mut Serializer::with_formatter(&mut out, OneLine)),
     };
     written.map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))?;
-    Ok(Value::from_safe_string(String::from_utf8_lossy(&out).into_owned()))
+    Ok(Value::from(String::from_utf8_lossy(&out).into_owned()))
 }

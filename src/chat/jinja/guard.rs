@@ -6,6 +6,13 @@ use minijinja::machinery::{Instruction, Instructions};
 
 use super::meter::{BOUNDED, STORED};
 
+/// Operators whose meaning is Python's; see [`super::filters`].
+pub(super) const CONCAT: &str = "dovetail_concat";
+pub(super) const REM: &str = "dovetail_rem";
+pub(super) const SLICE: &str = "dovetail_slice";
+/// Passes on what a loop can go through.
+pub(super) const EACH: &str = "dovetail_each";
+
 /// The same code, with the checks.
 pub(super) fn guarded<'s>(code: &Instructions<'s>) -> Instructions<'s> {
     let mut groups = Vec::new();
@@ -37,6 +44,7 @@ fn group<'s>(instruction: &Instruction<'s>) -> Vec<Instruction<'s>> {
     use Instruction as I;
     // Not one of the filters that the compiler numbered.
     let check = |name| I::ApplyFilter(name, Some(1), u8::MAX);
+    let python = |name, count| I::ApplyFilter(name, Some(count), u8::MAX);
     let own = instruction.clone();
     match instruction {
         // Emitted as a value, so that the formatter counts it.
@@ -44,12 +52,14 @@ fn group<'s>(instruction: &Instruction<'s>) -> Vec<Instruction<'s>> {
             let text = Value::from_safe_string((*text).to_owned());
             vec![I::LoadConst(text), I::Emit]
         }
+        I::StringConcat => vec![python(CONCAT, 2), check(BOUNDED)],
+        I::Rem => vec![python(REM, 2), check(BOUNDED)],
+        I::Slice => vec![python(SLICE, 4), check(BOUNDED)],
+        I::PushLoop(_) => vec![check(EACH), own],
         I::SetAttr(_) => vec![I::Swap, check(STORED), I::Swap, own],
         I::Add
         | I::Mul
         | I::Pow
-        | I::StringConcat
-        | I::Slice
         | I::BuildList(_)
         | I::BuildTuple(_)
         | I::BuildMap(_)

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
-use minijinja_contrib::pycompat;
+use minijinja::value::ValueKind;
+use minijinja::{Environment, Error, ErrorKind, Value};
+
+use super::methods;
+use super::text::shown;
 
 /// Passes on a value that is within the limits.
 pub(super) const BOUNDED: &str = "dovetail_bounded";
@@ -66,7 +68,7 @@ impl RenderMeter {
         self.over(format!("it builds a text or list of more than {} bytes", self.one))
     }
 
-    fn fits(&self, bytes: usize) -> Result<(), Error> {
+    pub(super) fn fits(&self, bytes: usize) -> Result<(), Error> {
         if bytes > self.one { Err(self.too_large()) } else { Ok(()) }
     }
 
@@ -144,7 +146,7 @@ impl RenderMeter {
     }
 
     /// Checks `items` joined by `joiner`, or by the text in its keyword arguments.
-    fn check_join(&self, items: &Value, joiner: &[Value]) -> Result<(), Error> {
+    pub(super) fn check_join(&self, items: &Value, joiner: &[Value]) -> Result<(), Error> {
         let count = items.len().or_else(|| items.as_str().map(str::len)).unwrap_or(0);
         let mut between = 0;
         for value in joiner {
@@ -154,7 +156,7 @@ impl RenderMeter {
         self.fits(size)
     }
 
-    fn check_replace(&self, args: &[Value]) -> Result<(), Error> {
+    pub(super) fn check_replace(&self, args: &[Value]) -> Result<(), Error> {
         let [Some(text), Some(from), Some(to)] = [0, 1, 2].map(|i| args.get(i)?.as_str()) else {
             return Ok(());
         };
@@ -163,46 +165,24 @@ impl RenderMeter {
         self.fits(size)
     }
 
-    fn check_indent(&self, args: &[Value]) -> Result<(), Error> {
-        let width = |value: &Value| match value.kind() {
-            ValueKind::Map => value.get_attr("width").ok().and_then(|width| width.as_usize()),
-            _ => value.as_usize(),
-        };
-        let text = args.first().and_then(Value::as_str).unwrap_or_default();
-        let width = args.iter().skip(1).filter_map(width).max().unwrap_or(4);
-        let lines = text.matches('\n').count() + 1;
-        if width > WIDEST {
-            return Err(self.over(format!("it indents by {width} columns")));
+    /// A width in columns, or how many parts a list gets.
+    pub(super) fn width(&self, columns: i64) -> Result<usize, Error> {
+        match usize::try_from(columns.max(0)) {
+            Ok(columns) if columns <= WIDEST => Ok(columns),
+            _ => Err(self.over(format!("it asks for {columns} columns"))),
         }
-        let size = lines.saturating_mul(width).saturating_add(text.len());
-        self.fits(size)
     }
 
     /// A width in a format sets a size without any text.
-    fn check_format(&self, format: &Value) -> Result<(), Error> {
+    pub(super) fn check_format(&self, format: &Value) -> Result<(), Error> {
         let text = format.as_str().unwrap_or_default();
         let wide = text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 4);
-        if wide || text.contains('*') {
+        if wide {
             return Err(self.over("it formats with a width of more than four digits".to_owned()));
         }
         Ok(())
     }
-
-    fn check_method(&self, value: &Value, method: &str, args: &[Value]) -> Result<(), Error> {
-        match (method, args) {
-            ("join", [items, ..]) => self.check_join(items, std::slice::from_ref(value)),
-            ("replace", args) => {
-                let all: Vec<Value> = std::iter::once(value).chain(args).cloned().collect();
-                self.check_replace(&all)
-            }
-            ("format", _) => self.check_format(value),
-            _ => Ok(()),
-        }
-    }
 }
-
-/// Called before a filter runs with these arguments.
-type Check = fn(&RenderMeter, &[Value]) -> Result<(), Error>;
 
 /// Adds the limits to an environment.
 pub(super) fn install(environment: &mut Environment<'_>, meter: &Arc<RenderMeter>) {
@@ -210,7 +190,8 @@ pub(super) fn install(environment: &mut Environment<'_>, meter: &Arc<RenderMeter
     let limit = at();
     environment.set_formatter(move |out, state, value| {
         limit.spend(limit.weight(value)?)?;
-        minijinja::escape_formatter(out, state, value)
+        let text = if value.as_str().is_none() { shown(value)?.into() } else { value.clone() };
+        minijinja::escape_formatter(out, state, &text)
     });
     let limit = at();
     environment
@@ -218,35 +199,11 @@ pub(super) fn install(environment: &mut Environment<'_>, meter: &Arc<RenderMeter
     let limit = at();
     environment.add_filter(STORED, move |value: &Value| limit.stored(value));
     let limit = at();
-    environment.set_unknown_method_callback(move |state, value, method, args| {
-        limit.check_method(value, method, args)?;
-        pycompat::unknown_method_callback(state, value, method, args)
+    environment.set_unknown_method_callback(move |_, value, method, args| {
+        methods::method(&limit, value, method, args)
     });
 
-    let filter = |name, inner: Value, check: Check| {
-        let limit = at();
-        (name, move |state: &mut State, args: Rest<ValueOrKwargs>| {
-            let args: Vec<Value> = args.iter().map(|arg| (**arg).clone()).collect();
-            check(&limit, &args)?;
-            inner.call(state, &args)
-        })
-    };
-    for (name, filter) in [
-        filter("join", Value::from_function(filters::join), |limit, args| match args {
-            [items, joiner @ ..] => limit.check_join(items, joiner),
-            [] => Ok(()),
-        }),
-        filter("replace", Value::from_function(filters::replace), RenderMeter::check_replace),
-        filter("indent", Value::from_function(filters::indent), RenderMeter::check_indent),
-        filter("format", Value::from_function(filters::format), |limit, args| {
-            args.first().map_or(Ok(()), |format| limit.check_format(format))
-        }),
-    ] {
-        environment.add_filter(name, filter);
-    }
-    // No chat template uses these, and each can create much out of little.
-    for filter in ["batch", "pprint", "slice", "sum"] {
-        environment.remove_filter(filter);
-    }
+    // No chat template uses it, and it creates much out of little.
+    environment.remove_filter("pprint");
     environment.remove_global("debug");
 }

@@ -5,8 +5,11 @@
 //! with a check after every instruction that creates a value (see [`guard`]), and runs on a thread
 //! whose stack fits the permitted nesting.
 
+mod filters;
 mod guard;
 mod meter;
+mod methods;
+mod text;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,6 +66,8 @@ impl Jinja {
             let limit = format!("it has {size} bytes, and the limit is {LONGEST_SOURCE}");
             return Err(Fault::Limit(limit));
         }
+        // As Jinja2 reads a file.
+        let source = source.replace("\r\n", "\n").replace('\r', "\n");
         let config = config()?;
         check_nesting(&source, &config)?;
         let compiled = apart(|| {
@@ -162,6 +167,7 @@ fn environment(meter: &Arc<RenderMeter>, now: u64) -> Environment<'static> {
     environment.set_debug(false);
     environment.set_fuel(Some(FUEL));
     meter::install(&mut environment, meter);
+    filters::install(&mut environment, meter);
     environment.add_filter("tojson", json::tojson);
     environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message))

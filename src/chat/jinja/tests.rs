@@ -43,6 +43,8 @@ fn texts_that_double_are_cut_off() {
         "{% set n.s = n.s | replace('x', 'xx') %}",
         "{% set n.s = n.s.replace('x', 'xx') %}",
         "{% set n.s = n.s.replace('', 'x') %}",
+        "{% set n.s = '%s%s' % (n.s, n.s) %}",
+        "{% set n.s = n.s | indent(n.s) ~ n.s %}",
         "{% set n.s = '{}{}'.format(n.s, n.s) %}",
         "{% set n.s = '%s%s' | format(n.s, n.s) %}",
         "{% set n.s %}{{ n.s }}{{ n.s }}{% endset %}",
@@ -69,6 +71,16 @@ fn a_small_word_for_a_large_text_is_refused() {
         "{{ '%*s' | format(1000000000, text) }}",
         "{{ strftime_now('%A' * 1000000) }}",
         "{{ list | map('indent', 1000000000) | list }}",
+        "{{ text.zfill(1000000000) }}",
+        "{{ text.center(width=1000000000) }}",
+        "{{ text.ljust(1000000000, '*') }}",
+        "{{ 'a\t'.expandtabs(1000000000) }}",
+        "{{ text | center(1000000000) }}",
+        "{{ list | map('center', 1000000000) | list }}",
+        "{{ [1] | batch(1000000000, 0) }}",
+        "{{ [1] | slice(1000000000, 0) }}",
+        "{{ '%1000000000d' % 5 }}",
+        "{{ '%*d' % (1000000000, 5) }}",
         "{{ 'x' * 90000000 }}",
         "{{ [1] * 90000000 }}",
         "{% set l = 'x' * 4000000 %}{% for i in range(9000) %}{{ l }}{% endfor %}",
@@ -196,6 +208,24 @@ fn honest_templates_say_what_they_said() {
         let Err(Fault::Refused(ours)) = rendered(source) else { panic!("{source}") };
         assert_eq!(ours, describe(&bare(source).unwrap_err()));
     }
+}
+
+/// What Python's Jinja2 made of each template, by `tests/chat/jinja2/record.py`.
+#[test]
+fn templates_render_as_in_jinja2() {
+    let recorded = include_str!("../../../tests/chat/jinja2/recorded.jsonl");
+    let mut lines = recorded.lines();
+    let root: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    let mut wrong = Vec::new();
+    for line in lines {
+        let (source, right): (String, Option<String>) = serde_json::from_str(line).unwrap();
+        let marked = crate::chat::template::without_generation_marks(&source);
+        let ours = Jinja::new(marked).and_then(|jinja| jinja.render(&root, 100, 4, 0));
+        if ours.as_ref().ok() != right.as_ref() {
+            wrong.push(format!("{source:?}: {ours:?}, and Jinja2: {right:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 /// Training templates mark the assistant's text with `{% generation %}`, a tag that Jinja does not
 /// know and that writes nothing. It becomes an `if true` with the same whitespace marks.
-pub(super) fn without_generation_marks(source: &str) -> String {
+pub(in crate::chat) fn without_generation_marks(source: &str) -> String {
     let mut parts = source.split("{%");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -11,7 +11,7 @@ use minijinja::Value;
 use super::jinja::{Fault, Jinja};
 use super::prompt::{self, FindControls};
 use super::{Message, Prompt, Role, clock};
-use generation_marks::without_generation_marks;
+pub(super) use generation_marks::without_generation_marks;
 
 /// Why a conversation could not be rendered.
 #[derive(Debug, thiserror::Error)]
