@@ -13,6 +13,14 @@ thread_local! {
 /// The result of `work`, or `None` if it panics. Only for reading: anything that `work` was about
 /// to change must be discarded with it.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
+    survived(work).ok()
+}
+
+/// The result of `work`, or the message of its panic; otherwise as [`caught`].
+///
+/// # Errors
+/// The message of the panic.
+pub fn survived<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let report = std::panic::take_hook();
@@ -25,9 +33,9 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
         }));
     });
     let outer = CATCHING.replace(true);
-    let done = catch_unwind(AssertUnwindSafe(work)).ok();
+    let done = catch_unwind(AssertUnwindSafe(work));
     CATCHING.set(outer);
-    done
+    done.map_err(|panic| panic_message(&*panic))
 }
 
 /// The message of a caught panic.

@@ -5,7 +5,8 @@
 //! requested, so any of them can propose in any round. A drafter that has failed is no longer used;
 //! the others are.
 
-use crate::draft::{Ahead, Budget, DraftRequest, Drafter};
+use crate::caught::survived;
+use crate::draft::{Ahead, Budget, DraftError, DraftRequest, Drafter};
 use crate::model::FeatureSource;
 use crate::overlap::{DraftThread, DraftWork, OverlapTimes, PassWatch, Returned};
 use crate::speculate::{DrafterId, ModelRates, Tree};
@@ -53,8 +54,23 @@ impl DrafterSet {
         self.slots.iter().filter_map(|slot| slot.drafter.as_deref())
     }
 
-    fn working_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Drafter>> {
-        self.slots.iter_mut().filter_map(|slot| slot.drafter.as_mut())
+    /// Lets every working drafter do something that cannot fail, except by a panic.
+    fn each(&mut self, work: impl Fn(&mut dyn Drafter)) {
+        (0..self.slots.len()).for_each(|at| self.change(at, &work));
+    }
+
+    /// [`Self::each`] for one drafter.
+    fn change(&mut self, at: usize, work: impl FnOnce(&mut dyn Drafter)) {
+        let Some(DrafterSlot { drafter: Some(drafter), .. }) = self.slots.get_mut(at) else {
+            return;
+        };
+        let worked = attempt(|| {
+            work(drafter.as_mut());
+            Ok(())
+        });
+        if let Err(error) = worked {
+            self.fall_back(at, &error);
+        }
     }
 
     /// Whether any drafter works.
@@ -72,26 +88,23 @@ impl DrafterSet {
     pub(super) fn truncate(&mut self, pairs: usize) {
         if pairs < self.observed {
             self.observed = pairs;
-            for drafter in self.working_mut() {
-                drafter.truncate(pairs);
-            }
+            self.each(|drafter| drafter.truncate(pairs));
         }
     }
 
     /// Lets the drafters forget what they remember of earlier texts.
     pub(super) fn start_over(&mut self) {
-        for drafter in self.working_mut() {
-            drafter.start_over();
-        }
+        self.each(|drafter| drafter.start_over());
     }
 
     /// Lets the drafters observe the pairs that follow those already observed.
     pub(super) fn observe(&mut self, features: &[f32], tokens: &[u32]) {
         for at in 0..self.slots.len() {
             while let Some(drafter) = &mut self.slots[at].drafter {
-                let Err(error) = drafter.observe(features, tokens) else { break };
+                let observed = attempt(|| drafter.observe(features, tokens));
+                let Err(error) = observed else { break };
                 // If the drafter stored some of these pairs, it observes them again.
-                self.fall_back(at, &error.to_string());
+                self.fall_back(at, &error);
             }
         }
         if self.any() {
@@ -111,7 +124,7 @@ impl DrafterSet {
         let &DraftRequest { root, budget, .. } = request;
         let drafter = self.slots.get_mut(at).and_then(|slot| slot.drafter.as_mut());
         let Some(drafter) = drafter else { return Tree::root(root) };
-        let proposed = drafter.propose(text, request).map_err(|e| e.to_string());
+        let proposed = attempt(|| drafter.propose(text, request));
         let source = drafter.source();
         match proposed.and_then(|tree| check(tree, root, &budget, vocab)) {
             Ok(mut tree) => {
@@ -145,9 +158,7 @@ impl DrafterSet {
         logits: &[f32],
     ) {
         for at in drafters {
-            if let Some(DrafterSlot { drafter: Some(drafter), .. }) = self.slots.get_mut(at) {
-                drafter.verified(text, tree, logits);
-            }
+            self.change(at, |drafter| drafter.verified(text, tree, logits));
         }
     }
 
@@ -175,10 +186,14 @@ impl DrafterSet {
     fn fall_back(&mut self, at: usize, error: &str) {
         let Some(drafter) = &mut self.slots[at].drafter else { return };
         let name = drafter.describe();
-        let goes_on = drafter.fall_back().is_ok();
-        let now = drafter.describe();
-        if goes_on {
-            drafter.truncate(self.observed);
+        let observed = self.observed;
+        let goes_on = attempt(|| {
+            drafter.fall_back()?;
+            drafter.truncate(observed);
+            Ok(())
+        });
+        if goes_on.is_ok() {
+            let now = drafter.describe();
             self.notices.push(format!("{error}; drafting continues with {now}"));
         } else {
             self.slots[at].drafter = None;
@@ -291,6 +306,13 @@ impl Drop for OverlapGuard<'_> {
     fn drop(&mut self) {
         self.recall();
     }
+}
+
+/// A drafter's work on the thread that decodes; a panic is a failure like any other. What the
+/// drafter was about to change is not read again: it falls back or is given up.
+fn attempt<T>(work: impl FnOnce() -> Result<T, DraftError>) -> Result<T, String> {
+    let panicked = |why| Err(format!("the draft failed: {why}"));
+    survived(work).map_or_else(panicked, |done| done.map_err(|error| error.to_string()))
 }
 
 /// The tree, if the target can verify it.

@@ -8,9 +8,9 @@ use super::propose::Drafted;
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
 use super::text::{Answer, TokenText};
 use crate::draft::{Ahead, Drafter};
-use crate::model::{Traffic, Verified};
+use crate::model::{TargetError, Traffic, Verified};
 use crate::overlap::{OutcomeRecord, PassListener, SequencesRecord};
-use crate::speculate::{Accepted, Logprobs, Sampler, TokenUses, accept};
+use crate::speculate::{Accepted, Logprobs, Sampler, TokenUses, accept, no_number};
 use std::time::{Duration, Instant};
 
 /// Progress of the prefill.
@@ -127,11 +127,14 @@ impl Generation<'_> {
         self.sampler.settings = options.sampler;
         let position = self.engine.target.len();
         let token = self.sampler.draw(&self.logits, position, &self.history);
+        if no_number(&self.logits, token) {
+            return Err(self.no_numbers());
+        }
         let logprobs = self.sampler.logprobs(&self.logits, token, &self.history);
         self.history.push(token);
         let mut token = self.emit(token, self.origin(position, Origin::Target));
         token.logprobs = self.labelled(token.token, logprobs);
-        self.end_if_full();
+        self.end_if_full(Some(&mut token));
         self.engine.push_root(token.token);
         self.summary.prefill_ms += milliseconds(start);
         Ok(token)
@@ -149,7 +152,7 @@ impl Generation<'_> {
         let drafted = self.draft(options);
         let draft_ms = milliseconds(start);
         let (verified, ahead, timing) = self.verify(options, &drafted)?;
-        let accepted = self.accept(&drafted, &verified);
+        let accepted = self.accept(&drafted, &verified)?;
         self.engine.target.reuse(verified.logits);
         let mut round = self.record(options, drafted, ahead, accepted);
         round.traffic = self.engine.traffic().since(traffic);
@@ -199,11 +202,20 @@ impl Generation<'_> {
 
     /// Walks the tree by the target's choices, appends them to the answer and commits them. Nothing
     /// after the end of the answer is committed, neither positions nor the bonus token.
-    fn accept(&mut self, drafted: &Drafted, verified: &Verified) -> CommittedPath {
+    fn accept(
+        &mut self,
+        drafted: &Drafted,
+        verified: &Verified,
+    ) -> Result<CommittedPath, DecodeError> {
         let tree = &drafted.tree;
         let position = self.engine.target.len();
         let Accepted { mut path, bonus, logprobs } =
             accept(tree, &verified.logits, &mut self.sampler, position, &mut self.history);
+        if path.len() == 1
+            && no_number(&verified.logits[..verified.logits.len() / tree.len()], bonus)
+        {
+            return Err(self.no_numbers());
+        }
         if let Some(model) = &drafted.model {
             let accepted = path[1..].iter().map(|&node| tree.nodes()[node].token);
             self.engine.drafting.rates.learn(model, accepted.chain([bonus]));
@@ -224,15 +236,11 @@ impl Generation<'_> {
         let has_bonus = committed.len() == path.len();
         path.truncate(committed.len() + 1);
         self.engine.commit(tree, &path, &verified.features);
-        if self.end_if_full()
-            && let Some(last) = committed.last_mut()
-        {
-            last.text.push_str(&self.answer.stream.finish(self.names));
-        }
+        self.end_if_full(committed.last_mut());
         if has_bonus {
             self.engine.push_root(bonus);
         }
-        CommittedPath { accepted: path.split_off(1), bonus, committed }
+        Ok(CommittedPath { accepted: path.split_off(1), bonus, committed })
     }
 
     /// The record of the round, without its times.
@@ -339,15 +347,24 @@ impl Generation<'_> {
         self.answer.emit(token, origin, &mut self.summary, self.names)
     }
 
-    /// Ends the answer if there is no room for the root any more. Returns whether it ended just
-    /// now.
-    fn end_if_full(&mut self) -> bool {
+    /// Ends the answer if there is no room for the root any more. What was held back because it
+    /// may begin a stop string then belongs to `last`.
+    fn end_if_full(&mut self, last: Option<&mut Committed>) {
         let full = self.engine.target.len() >= self.engine.target.capacity();
-        let ends = full && self.summary.finish.is_none();
-        if ends {
+        if full && self.summary.finish.is_none() {
             self.summary.finish = Some(Finish::ContextFull);
+            if let Some(last) = last {
+                last.text.push_str(&self.answer.stream.finish(self.names));
+            }
         }
-        ends
+    }
+
+    /// The target has computed no numbers. Its keys and values may be none either, so they must not
+    /// be reused or saved.
+    fn no_numbers(&mut self) -> DecodeError {
+        let after = self.engine.text.len();
+        self.engine.forget();
+        TargetError::NoNumbers { after }.into()
     }
 }
 

@@ -37,6 +37,15 @@ pub enum TargetError {
         /// Vocabulary size.
         vocab: usize,
     },
+    /// No logit of a position is a number, so nothing can be chosen there.
+    #[error(
+        "the target computes no numbers (NaN) after {after} tokens, so the answer ends here: its \
+         weights are damaged or its device failed; try again, or download the model again"
+    )]
+    NoNumbers {
+        /// How many tokens come before the position.
+        after: usize,
+    },
     /// The device that holds a part of the target failed.
     #[error("the target's device failed: {0}")]
     Device(String),

@@ -2,10 +2,9 @@
 //! drafter only for that time and always returns it; nothing here decides a token.
 
 use super::watch::PassWatch;
-use crate::caught::panic_message;
+use crate::caught::survived;
 use crate::draft::{Ahead, AheadRequest, DraftRequest, Drafter};
 use crate::speculate::Tree;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -170,19 +169,17 @@ fn work(job: DraftJob, watch: Option<&PassWatch>) -> Done {
         }
     };
     let grown = watch.is_some().then_some(&tell as &dyn Fn(Ahead));
-    let worked = catch_unwind(AssertUnwindSafe(|| match &work {
+    let worked = survived(|| match &work {
         DraftWork::Ahead(tree, request) => {
             drafter.draft_ahead(&AheadRequest { tree, request, stop: &stop, grown })
         }
         DraftWork::Read(prompt, blocks) => {
             drafter.read(prompt, *blocks, &stop).map(|()| Ahead::default())
         }
-    }));
+    });
     let drafted = match worked {
         Ok(result) => result.map_err(|error| error.to_string()),
-        Err(panic) => {
-            Err(format!("the draft failed while drafting ahead: {}", panic_message(&*panic)))
-        }
+        Err(why) => Err(format!("the draft failed while drafting ahead: {why}")),
     };
     Done { drafter, drafted, sent, began, ended: Instant::now() }
 }

@@ -10,7 +10,8 @@ use super::{Logprobs, Sampler, TokenUses, Tree};
 pub struct Accepted {
     /// Accepted nodes, root first, each the parent of the next.
     pub path: Vec<usize>,
-    /// The bonus token: the target's own choice after the last accepted node.
+    /// The bonus token: the target's own choice after the last accepted node. 0 if the root's row
+    /// has no number, which [`no_number`] says; the walk ends before any other such row.
     pub bonus: u32,
     /// What the target thought of the position of each committed token, in order.
     pub logprobs: Vec<Logprobs>,
@@ -22,6 +23,12 @@ impl Accepted {
         let drafted = self.path[1..].iter().map(|&node| tree.nodes()[node].token);
         drafted.chain([self.bonus])
     }
+}
+
+/// Whether no logit of `row` is a number, if `token` was drawn there: any number is drawn before
+/// NaN.
+pub fn no_number(row: &[f32], token: u32) -> bool {
+    row[token as usize].is_nan() && row.iter().all(|logit| logit.is_nan())
 }
 
 /// Walks down `tree` to the end of the accepted path.
@@ -43,6 +50,11 @@ pub fn accept(
     loop {
         let row = &logits[node * vocab..(node + 1) * vocab];
         let token = sampler.draw(row, position + path.len(), history);
+        if path.len() > 1 && no_number(row, token) {
+            // The token before it was chosen by numbers; the next round will begin here.
+            path.pop();
+            return Accepted { path, bonus: tree.nodes()[node].token, logprobs };
+        }
         logprobs.push(sampler.logprobs(row, token, history));
         history.push(token);
         match tree.child(node, token) {

@@ -21,7 +21,7 @@ pub mod suffix_tree;
 pub mod suffixes;
 mod tree;
 
-pub use accept::{Accepted, accept};
+pub use accept::{Accepted, accept, no_number};
 pub use coupling::Coupling;
 pub use drafter_id::DrafterId;
 pub use grow::{BeamRow, Growth, SEARCH_BEAM, SEARCH_DECAY};

@@ -4,6 +4,7 @@ use crate::support::generate::{options, plain, request};
 use crate::support::toy::{Beside, Guess, Letters, Outcome, Toy, ToyDrafter, alone, decode};
 use dovetail::decode::{DecodeError, Engine, Finish, Origin, Request, RoundOptions, Summary};
 use dovetail::draft::Drafter;
+use dovetail::model::TargetError;
 use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape};
 use proptest::prelude::*;
@@ -329,6 +330,57 @@ fn a_lost_drafter_leaves_the_others() {
 }
 
 #[test]
+fn a_drafter_that_panics_loses_its_guesses_and_is_reported_once() {
+    for calls in 0..8 {
+        for reserves in [0, 1] {
+            let mut drafter = ToyDrafter::new(Guess::Knowing, 3, 30);
+            (drafter.failures, drafter.panics, drafter.reserves) = (vec![calls], true, reserves);
+            let mut engine = engine(Toy::new(3, 30, 500), Some(drafter));
+            let (outcome, summary, notices) = answer(&mut engine, &[1, 2], 60);
+            assert_eq!(outcome, alone(Toy::new(3, 30, 500), request(&[1, 2], 60), greedy()));
+            let then = match reserves {
+                0 => "decoding continues without a draft",
+                _ => "drafting continues with toy (Knowing)",
+            };
+            assert_eq!(notices, [format!("the draft failed: beyond the edge; {then}")]);
+            assert_eq!(summary.tau > 3.0, reserves == 1, "{calls}: {}", summary.tau);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_ends_the_answer_with_the_same_tokens_before_it() {
+    let sampled = SamplerSettings { temperature: 1.0, top_p: 0.9, ..greedy() };
+    for sampler in [greedy(), sampled] {
+        let whole = alone(Toy::new(3, 30, 500), request(&[1, 2], 60), sampler).tokens;
+        for drafts in [false, true] {
+            for nan_from in 2..20 {
+                let mut toy = Toy::new(3, 30, 500);
+                toy.nan_from = nan_from;
+                let mut engine = engine(toy, Some(ToyDrafter::new(Guess::Knowing, 3, 30)));
+                let options = options(SHAPE, drafts, sampler);
+                let mut answer = engine.generate(request(&[1, 2], 60), &Letters).unwrap();
+                let mut tokens = Vec::new();
+                let first = answer.first_token(&options).map(|first| tokens.push(first.token));
+                let error = first.err().unwrap_or_else(|| {
+                    loop {
+                        match answer.round(&options) {
+                            Ok(round) => tokens.extend(round.committed.iter().map(|it| it.token)),
+                            Err(error) => break error,
+                        }
+                    }
+                });
+                let DecodeError::Target(TargetError::NoNumbers { after }) = error else {
+                    panic!("{error}")
+                };
+                assert_eq!((after, &tokens[..]), (nan_from, &whole[..nan_from - 2]));
+                assert!(engine.target().is_empty(), "what was computed may be damaged");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_drafter_without_room_is_left_out_with_a_notice() {
     let mut drafter = ToyDrafter::new(Guess::Knowing, 3, 30);
     drafter.capacity = 20;
@@ -355,6 +407,30 @@ fn the_end_of_the_context_ends_the_answer() {
         let outcome = answer(&mut engine, &full, 9).0;
         assert_eq!((outcome.tokens.len(), outcome.finish), (1, Some(Finish::ContextFull)));
     }
+}
+
+/// As the first token of an answer, and as a later one.
+#[test]
+fn what_may_begin_a_stop_string_is_shown_when_the_context_is_full() {
+    let mut shown = 0;
+    for seed in 0..20 {
+        for rest in [0, 1] {
+            let prompt: Vec<u32> = vec![1; 32 - rest];
+            let text = |stop: Vec<String>| {
+                let mut engine = engine(Toy::new(seed, 30, 32), None);
+                let request = Request { stop, ..request(&prompt, 9) };
+                let found =
+                    decode(&mut engine, &Letters, request, |_| options(SHAPE, true, greedy()));
+                found.0.text
+            };
+            let right = text(Vec::new());
+            if right.is_ascii() && !right.is_empty() {
+                assert_eq!(text(vec![format!("{right}QQ")]), right);
+                shown += 1;
+            }
+        }
+    }
+    assert!(shown > 5);
 }
 
 #[test]

@@ -44,11 +44,28 @@ pub struct Toy {
     tree: Option<Tree>,
     /// How many passes are left before one fails.
     pub fails_after: Option<usize>,
+    /// The length of a text from which on no logit is a number.
+    pub nan_from: usize,
 }
 
 impl Toy {
     pub fn new(seed: u64, vocab: usize, capacity: usize) -> Self {
-        Self { seed, vocab, capacity, committed: vec![0; 3], tree: None, fails_after: None }
+        Self {
+            seed,
+            vocab,
+            capacity,
+            committed: vec![0; 3],
+            tree: None,
+            fails_after: None,
+            nan_from: usize::MAX,
+        }
+    }
+
+    fn logits(&self, text: &[u32]) -> Vec<f32> {
+        match text.len() < self.nan_from {
+            true => logits(self.seed, self.vocab, text),
+            false => vec![f32::NAN; self.vocab],
+        }
     }
 
     fn check(&mut self, tokens: &[u32], rows: usize) -> Result<(), TargetError> {
@@ -94,7 +111,7 @@ impl Target for Toy {
             self.committed.push(token);
             features.extend(feature(&self.committed));
         }
-        Ok(Verified { logits: logits(self.seed, self.vocab, &self.committed), features })
+        Ok(Verified { logits: self.logits(&self.committed), features })
     }
     fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
         let tokens: Vec<u32> = tree.nodes().iter().map(|n| n.token).collect();
@@ -105,7 +122,7 @@ impl Target for Toy {
             let mut path: Vec<usize> = tree.ancestors(node).collect();
             path.reverse();
             text.extend(path.into_iter().map(|n| tokens[n]));
-            verified.logits.extend(logits(self.seed, self.vocab, &text));
+            verified.logits.extend(self.logits(&text));
             verified.features.extend(feature(&text));
         }
         self.tree = Some(tree.clone());
@@ -173,6 +190,8 @@ pub struct ToyDrafter {
     /// How many calls of `observe` and `propose` succeed before one fails; each reserve has its own
     /// number.
     pub failures: Vec<usize>,
+    /// Whether it panics instead.
+    pub panics: bool,
     /// How many times it can move to another device.
     pub reserves: usize,
     /// The source credited with its tokens.
@@ -193,6 +212,7 @@ impl ToyDrafter {
             vocab,
             capacity: usize::MAX,
             failures: Vec::new(),
+            panics: false,
             reserves: 0,
             source: None,
             text: Vec::new(),
@@ -201,6 +221,7 @@ impl ToyDrafter {
 
     fn may_fail(&mut self) -> Result<(), DraftError> {
         match self.failures.last_mut() {
+            Some(0) if self.panics => panic!("beyond the edge"),
             Some(0) => Err(DraftError::Device("out of memory".into())),
             Some(left) => {
                 *left -= 1;
