@@ -248,6 +248,7 @@ mod tests {
                 name: "test".into(),
                 physical: 2,
                 logical: 2,
+                quota: None,
                 performance: None,
                 features: Vec::new(),
             },

@@ -91,6 +91,45 @@ impl PerformanceCores {
     }
 }
 
+/// How many hardware threads this process may run on, whatever time a control group allows there;
+/// `None` if the system does not say. It asks the C library, whose answer a container's runtime may
+/// replace.
+pub(super) fn allowed_threads() -> Option<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::sched::{CpuSet, sched_getaffinity};
+        let set = sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok()?;
+        let count = (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).count();
+        (count > 0).then_some(count)
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+/// Which threads share a core: for each allowed hardware thread the list that all of its core have
+/// alike; `None` if any is unknown.
+pub(super) fn siblings() -> Option<Vec<String>> {
+    let list = |cpu| {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        fs::read_to_string(path).ok()
+    };
+    allowed()?.into_iter().map(list).collect()
+}
+
+/// How many physical cores `allowed` of the `installed` hardware threads belong to: those that
+/// `siblings` tell apart, or else a share of all `cores`, rounded up.
+pub(super) fn physical(
+    allowed: usize,
+    installed: usize,
+    cores: usize,
+    siblings: Option<&[String]>,
+) -> usize {
+    match siblings {
+        Some(known) if known.len() == allowed => known.iter().collect::<BTreeSet<_>>().len(),
+        _ => (cores * allowed).div_ceil(installed.max(1)).max(1),
+    }
+}
+
 /// The hardware threads that this thread may run on.
 #[cfg(target_os = "linux")]
 fn allowed() -> Option<BTreeSet<usize>> {

@@ -1,10 +1,13 @@
 //! Processor, memory and GPU of the machine, examined once at start. It must not depend on models.
 
+use std::sync::OnceLock;
+
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use super::adapters::{self, Adapter};
-use super::cores::PerformanceCores;
+use super::cores::{self, PerformanceCores};
 use super::gpu::{self, Gpu};
+use super::groups::Groups;
 
 /// The processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub struct Cpu {
     pub logical: usize,
     /// The fast ones among them, if the system distinguishes them from slow ones.
     pub performance: Option<PerformanceCores>,
+    /// How many CPUs' worth of time the control group allows, rounded; `None` if it sets no limit.
+    pub quota: Option<usize>,
     /// Instruction sets that matter for matrix products, weakest first.
     pub features: Vec<&'static str>,
 }
@@ -24,15 +29,21 @@ pub struct Cpu {
 impl Cpu {
     /// Examines only the processor; never fails, as [`Machine::probe`].
     pub fn probe() -> Self {
-        let refreshed = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing());
-        cpu(System::new_with_specifics(refreshed).ok().as_ref())
+        // Once, before any thread is restricted to the fast cores: those that it starts would see
+        // no others.
+        static CPU: OnceLock<Cpu> = OnceLock::new();
+        CPU.get_or_init(|| {
+            let refreshed = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing());
+            cpu(System::new_with_specifics(refreshed).ok().as_ref())
+        })
+        .clone()
     }
 
     /// The number of compute threads: as many as requested, otherwise one per physical core,
-    /// counting only fast cores if they differ.
+    /// counting only fast cores if they differ, and no more than the control group has CPUs for.
     pub fn threads(&self, asked: Option<usize>) -> usize {
         let fast = self.performance.as_ref().map_or(self.physical, |fast| fast.cores);
-        asked.unwrap_or(fast).max(1)
+        asked.unwrap_or(self.quota.map_or(fast, |quota| quota.min(fast))).max(1)
     }
 
     /// Restricts the calling thread, and those that it starts from now on, to the fast cores, if
@@ -71,9 +82,7 @@ impl Machine {
     /// (for the GPU), a low guess (one core), or 0 (memory).
     pub fn probe() -> Self {
         let system = System::new_with_specifics(
-            RefreshKind::nothing()
-                .with_cpu(CpuRefreshKind::nothing())
-                .with_memory(MemoryRefreshKind::nothing().with_ram()),
+            RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()),
         )
         .ok();
         let cards = gpu::open().map(|driver| driver.cards());
@@ -82,7 +91,7 @@ impl Machine {
         let gpu = gpu.and_then(|cards| cards.first().cloned().ok_or_else(none));
         Self {
             adapters: adapters::described(&cards.unwrap_or_default()),
-            cpu: cpu(system.as_ref()),
+            cpu: Cpu::probe(),
             memory: system.as_ref().map_or(Memory { total: 0, free: 0 }, memory),
             gpu,
         }
@@ -90,31 +99,27 @@ impl Machine {
 }
 
 fn cpu(system: Option<&System>) -> Cpu {
-    // Affinity masks and control groups can leave fewer threads than the machine has.
-    let usable = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let installed = system.map_or(usable, |system| system.cpus().len()).max(1);
-    let logical = usable.min(installed);
+    // An affinity mask can leave fewer threads than the machine has.
+    let allowed = cores::allowed_threads();
+    let usable = allowed.or_else(|| std::thread::available_parallelism().ok().map(|n| n.get()));
+    let installed = system.map_or(1, |system| system.cpus().len()).max(1);
+    let logical = usable.unwrap_or(installed).clamp(1, installed);
     let cores = System::physical_core_count().unwrap_or(installed).clamp(1, installed);
-    // The cores of the usable threads, rounded up.
-    let physical = (cores * logical).div_ceil(installed).max(1);
+    let physical = cores::physical(logical, installed, cores, cores::siblings().as_deref());
+    let quota = Groups::current().cpus();
     let name = system
         .and_then(|system| system.cpus().first())
         .map(|cpu| cpu.brand().split_whitespace().collect::<Vec<_>>().join(" "))
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| format!("unknown {} processor", std::env::consts::ARCH));
-    Cpu { name, physical, logical, performance: PerformanceCores::find(), features: features() }
+    let performance = PerformanceCores::find();
+    Cpu { name, physical, logical, performance, quota, features: features() }
 }
 
 pub(super) fn memory(system: &System) -> Memory {
     let total = system.total_memory();
     let free = system.available_memory();
-    match system.cgroup_limits() {
-        // A group without a limit reports at least the machine's own total.
-        Some(limit) if limit.total_memory > 0 && limit.total_memory < total => {
-            Memory { total: limit.total_memory, free: free.min(limit.free_memory) }
-        }
-        _ => Memory { total, free },
-    }
+    Groups::current().memory(Memory { total, free })
 }
 
 /// The instruction sets that matter, weakest first.
@@ -154,6 +159,58 @@ fn features() -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// (cores, threads of each, allowed threads, whether their siblings are known, fast cores,
+    /// quota) → compute threads.
+    #[test]
+    fn threads_by_cores_siblings_affinity_quota_and_speed() {
+        let all = |threads: usize| (0..threads).collect::<Vec<_>>();
+        let even = |threads: usize| (0..threads).step_by(2).collect::<Vec<_>>();
+        for (cores, each, allowed, known, fast, quota, threads) in [
+            (8, 2, all(16), true, None, None, 8),
+            (8, 2, all(16), false, None, None, 8),
+            (8, 2, all(16), true, None, Some(4), 4),
+            (8, 2, all(16), false, None, Some(4), 4),
+            (8, 2, all(16), true, None, Some(12), 8),
+            (2, 2, all(4), false, None, Some(2), 2),
+            (4, 1, all(4), true, None, Some(1), 1),
+            (4, 2, even(8), true, None, None, 4),
+            (4, 2, even(8), false, None, None, 2),
+            (4, 2, all(4), true, None, None, 2),
+            (4, 2, all(1), true, None, None, 1),
+            (4, 2, all(3), false, None, Some(8), 2),
+            (8, 2, all(16), true, Some(4), None, 4),
+            (8, 2, all(16), true, Some(4), Some(2), 2),
+            (8, 2, all(16), true, Some(4), Some(6), 4),
+        ] {
+            let siblings = allowed.iter().map(|cpu| (cpu / each).to_string()).collect::<Vec<_>>();
+            let siblings = known.then_some(&siblings[..]);
+            let physical = cores::physical(allowed.len(), cores * each, cores, siblings);
+            let cpu = Cpu {
+                name: String::new(),
+                physical,
+                logical: allowed.len(),
+                performance: fast.map(|cores| PerformanceCores { cores, threads: Vec::new() }),
+                quota,
+                features: Vec::new(),
+            };
+            let case = (cores, each, &allowed, known, fast, quota);
+            assert_eq!(cpu.threads(None), threads, "{case:?}");
+            assert_eq!(cpu.threads(Some(3)), 3, "{case:?}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_that_is_restricted_sees_the_same_processor() {
+        let before = Cpu::probe();
+        let one = PerformanceCores { cores: 1, threads: vec![0] };
+        let restricted = std::thread::spawn(move || {
+            one.keep_here(1);
+            Cpu::probe()
+        });
+        assert_eq!(restricted.join().unwrap(), before);
+    }
 
     #[test]
     fn a_probe_describes_a_machine_that_can_run_this_test() {

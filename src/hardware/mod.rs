@@ -6,6 +6,7 @@ mod adapters;
 mod card;
 mod cores;
 mod gpu;
+mod groups;
 mod machine;
 mod peak;
 mod usage;

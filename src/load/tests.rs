@@ -14,6 +14,7 @@ pub(super) fn machine() -> Machine {
             name: "test".into(),
             physical: 2,
             logical: 2,
+            quota: None,
             performance: None,
             features: vec!["AVX2"],
         },

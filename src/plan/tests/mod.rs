@@ -15,6 +15,7 @@ pub(super) fn cpu(cores: usize, features: &[&'static str]) -> Cpu {
         name: "test".into(),
         physical: cores,
         logical: cores * 2,
+        quota: None,
         performance: None,
         features: features.to_vec(),
     }
