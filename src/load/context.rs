@@ -5,22 +5,26 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Loading;
+use super::error::StartError;
 use super::files::{ModelFiles, NamedHead};
 use super::reason::{LoadReason, Notice};
 use super::sizes;
 use crate::draft::SmallModel;
 use crate::files::cache_folder;
-use crate::hardware::{Machine, adapters};
+use crate::hardware::{Machine, Memory, adapters};
 use crate::kernels::{Format, Pool};
 use crate::library::{HeadFiles, PackedWeights, TargetFiles, packed_cache};
 use crate::model::head::{DraftPrecision, GpuHead, HeadConfig};
 use crate::model::{self, Gpu, GpuDflash, GpuLimits, LoadRequest, Narrowed, WeightSource};
 use crate::plan::{
-    BUFFER_BYTES, DeviceChoice, DraftBytes, DraftSize, DrafterId, GpuRoom, Obstacle,
+    BUFFER_BYTES, DeviceChoice, DraftBytes, DraftSize, DrafterId, GpuMemory, GpuRoom, Obstacle,
     PlacementForecast, PrefillForecast, Reason, Setting, TargetSize, Throughput, chosen_adapter,
     gpu_room, split_threads,
 };
 use crate::settings::{ScoredTokens, Settings};
+
+/// A context that is shortened for want of memory is a multiple of this.
+const SHORTEST_CONTEXT: usize = 512;
 
 /// Opens the GPU of this number, of which this many bytes may be used.
 pub(super) type OpenGpu = fn(usize, u64) -> Result<Arc<Gpu>, String>;
@@ -141,6 +145,39 @@ impl<'a> LoadContext<'a> {
             threads,
             progress,
         }
+    }
+
+    /// Shortens the context until its KV cache has room in the memory that is free, next to the
+    /// models as they are loaded, their buffers and the program: the cache grows into memory that
+    /// the system has not promised, so a conversation would be killed later. Swap does not count.
+    /// If a GPU with memory of its own may take the target, or the size of the memory is unknown, nothing is known.
+    ///
+    /// # Errors
+    /// [`StartError::FreeMemory`] if not even the shortest context fits.
+    pub(super) fn fit_context(&mut self) -> Result<(), StartError> {
+        let Memory { total, free } = self.machine.memory;
+        let elsewhere = |room: GpuRoom| room.memory != GpuMemory::Shared;
+        if total == 0 || self.gpu_room().is_ok_and(elsewhere) {
+            return Ok(());
+        }
+        let requested = self.context;
+        let needed = |context| self.files.resident(context, self.settings);
+        let shortest = SHORTEST_CONTEXT.min(requested);
+        if needed(shortest) > free {
+            let name = self.files.target.name.clone();
+            let (context, needed) = (shortest, needed(shortest));
+            return Err(StartError::FreeMemory { name, context, needed, free });
+        }
+        // Whole steps, so that a start a moment later has the same context.
+        let steps = 1..=requested / SHORTEST_CONTEXT;
+        let fits = |step: &usize| needed(step * SHORTEST_CONTEXT) <= free;
+        if needed(requested) > free {
+            let most = steps.rev().find(fits).unwrap_or(1);
+            let (used, needed) = (most * SHORTEST_CONTEXT, needed(requested));
+            self.shortened = Some(Notice::ContextForMemory { requested, used, needed, free });
+            self.context = used;
+        }
+        Ok(())
     }
 
     /// The GPU that the settings want and what may be used of it, or why there is none.

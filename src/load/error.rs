@@ -41,4 +41,7 @@ pub enum StartError {
     /// The model of this name does not fit in the machine's memory.
     #[error("no memory for {name}: {needed} bytes of {total}")]
     Memory { name: String, needed: u64, total: u64 },
+    /// The model of this name and the shortest context do not fit in the memory that is free.
+    #[error("no free memory for {name} with {context} positions: {needed} bytes of {free}")]
+    FreeMemory { name: String, context: usize, needed: u64, free: u64 },
 }

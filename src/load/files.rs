@@ -163,13 +163,25 @@ impl ModelFiles {
         room(target, self.needed(settings), machine)
     }
 
-    /// Bytes of all weights as they are in their files, and of the target's cache.
+    /// [`Self::resident`] with the context of the settings.
     fn needed(&self, settings: &Settings) -> u64 {
-        let config = &self.target.config;
-        let positions =
-            settings.context.unwrap_or(Settings::AUTO_CONTEXT).min(config.max_positions);
-        let cache = sizes::kv_bytes(config, positions, settings.kv);
-        self.target.bytes + self.draft_bytes() + cache
+        let context = settings.context.unwrap_or(Settings::AUTO_CONTEXT);
+        self.resident(context, settings)
+    }
+
+    /// The bytes that loading and decoding take with a target on the CPU: its weights and those of
+    /// the drafts as they are packed, the target's cache once `context` is full and a small
+    /// model's, and the program with its buffers.
+    pub(super) fn resident(&self, context: usize, settings: &Settings) -> u64 {
+        let models = || self.small.iter().chain([&self.target]);
+        let growth = |files: &TargetFiles| if files.repack { files.growth() } else { 0 };
+        let weights: u64 = models().map(growth).sum::<u64>() + self.target.bytes;
+        let cache = |files: &TargetFiles| {
+            let positions = context.min(files.config.max_positions);
+            sizes::kv_bytes(&files.config, positions, settings.kv)
+        };
+        let caches: u64 = models().map(cache).sum();
+        weights + self.draft_bytes() + caches + sizes::scratch(&self.target.config)
     }
 
     /// Decides whether weights are repacked whose formats would be expanded in every product. If

@@ -220,6 +220,7 @@ fn load_files(
     files.check_memory(machine)?;
     files.decide_repacking(settings, machine, false);
     let mut ctx = LoadContext::new(settings, machine, &files, mode.open_gpu, None, progress);
+    ctx.fit_context()?;
     ctx.advice = placements::advise(&ctx, mode.placed_by);
     ctx.chosen_head = place::choose_head(&ctx);
 

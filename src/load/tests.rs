@@ -248,8 +248,37 @@ fn models_that_do_not_fit_beside_those_in_use_are_refused_with_both_sizes() {
         panic!("{refused:?}")
     };
     assert!(needed > free && free == 1 << 20);
-    assert!(load(&settings, &full, Purpose::Text, &|_, _| {}).is_ok(), "alone they fit");
     assert!(load_beside(&settings, &machine(), Purpose::Text, &|_, _| {}).is_ok());
+}
+
+#[test]
+fn a_context_that_the_memory_has_no_room_for_is_shortened_and_then_refused() {
+    let settings = Settings { context: Some(4096), ..Settings::default() };
+    let files = ModelFiles::open(&settings, &|_, _| {}).unwrap();
+    let most = 4096.min(files.target.config.max_positions);
+    let needed = |context| files.resident(context, &settings);
+    let fitted = |free| {
+        let machine = Machine { memory: Memory { free, ..machine().memory }, ..machine() };
+        let open = super::context::open_gpu;
+        let mut ctx = LoadContext::new(&settings, &machine, &files, open, None, &|_, _| {});
+        ctx.fit_context().map(|()| (ctx.context, ctx.shortened))
+    };
+    let (context, notice) = fitted(needed(most)).unwrap();
+    assert!(context == most && !matches!(notice, Some(Notice::ContextForMemory { .. })));
+    let (context, notice) = fitted(needed(1024) + 1).unwrap();
+    assert_eq!(context, 1024);
+    let figures = Notice::ContextForMemory {
+        requested: most,
+        used: 1024,
+        needed: needed(most),
+        free: needed(1024) + 1,
+    };
+    assert_eq!(notice, Some(figures));
+    let refused = fitted(needed(512) - 1).err();
+    assert!(matches!(refused, Some(StartError::FreeMemory { context: 512, .. })), "{refused:?}");
+    // The bundled small model's cache grows as well.
+    let cache = |positions| sizes::kv_bytes(&files.target.config, positions, settings.kv);
+    assert!(needed(most) - needed(512) > cache(most) - cache(512));
 }
 
 #[test]

@@ -164,6 +164,12 @@ pub fn notice(notice: &Notice) -> String {
         Notice::Context { requested, most, target } => {
             format!("`context` is {requested}, but {target} supports {most} tokens; using {most}.")
         }
+        Notice::ContextForMemory { requested, used, needed, free } => format!(
+            "a context of {requested} tokens needs {} MiB of memory with the models, but {} MiB \
+             are free; using {used}. A smaller model, or `--kv q8`, leaves room for more.",
+            needed >> 20,
+            free >> 20
+        ),
         Notice::NoThinking(target) => {
             format!("`thinking` has no effect: the chat template of {target} cannot switch it")
         }
@@ -285,6 +291,12 @@ pub fn start_error(error: &StartError) -> String {
         StartError::Moves { layers, of, gpu, before } => format!(
             "with this draft, {layers} of the target's {of} blocks should run on {gpu} instead of \
              {before}"
+        ),
+        StartError::FreeMemory { name, context, needed, free } => format!(
+            "{name} needs {} MiB of memory with a context of {context} tokens, but {} MiB are \
+             free; close other programs, raise the limit of the container, or use a smaller model",
+            needed >> 20,
+            free >> 20
         ),
         StartError::Memory { name, needed, total } => format!(
             "{name} needs {} MiB of memory, but this machine has {} MiB; use a smaller model or \

@@ -271,6 +271,7 @@ fn what_the_loader_reports_is_said() {
         ignored(HeadMismatch::Shape("its hidden size is 64, not 96".to_owned())),
         ignored(other),
         Notice::NoDrafts(name()),
+        Notice::ContextForMemory { requested: 8192, used: 4096, needed: 9 * MIB, free: 8 * MIB },
     ];
     let lacks = [
         Missing::Drafter("a draft head for this target; name one with --draft"),
@@ -308,6 +309,7 @@ fn what_the_loader_reports_is_said() {
         StartError::Moves { layers: 9, of: 32, gpu: card(), before: 0 },
         StartError::NoNumbers { name: name() },
         StartError::Memory { name: name(), needed: 9 * MIB, total: 8 * MIB },
+        StartError::FreeMemory { name: name(), context: 512, needed: 9 * MIB, free: 8 * MIB },
     ];
     let said = [
         load_reasons(&reasons),
