@@ -4,7 +4,8 @@
 
 use super::overrides::{DeviceChoice, Limits, Setting};
 use super::reason::{GpuMemory, Obstacle, Reason};
-use crate::hardware::{Adapter, AdapterKind, Machine};
+use crate::hardware::{Adapter, AdapterKind, Machine, Vram};
+use std::cmp::Reverse;
 
 /// How many blocks of the target may be requested on the GPU.
 pub const LAYERS: Limits = Limits { least: 0, most: 4096 };
@@ -180,7 +181,8 @@ fn no_hardware(adapters: &[Adapter]) -> Obstacle {
     }
 }
 
-/// The adapter to use if none is named: one with its own memory before one without, never software.
+/// The adapter to use if none is named: one with its own memory before one without, never software;
+/// of several of a kind the one with the most free memory, if their drivers say it.
 pub fn best_adapter(adapters: &[Adapter]) -> Option<&Adapter> {
     let rank = |adapter: &&Adapter| match adapter.kind {
         AdapterKind::Discrete => 0,
@@ -190,7 +192,8 @@ pub fn best_adapter(adapters: &[Adapter]) -> Option<&Adapter> {
         AdapterKind::Software => 4,
     };
     let usable = adapters.iter().filter(|adapter| adapter.kind != AdapterKind::Software);
-    usable.min_by_key(rank)
+    let free = |adapter: &&Adapter| adapter.memory.map_or(0, Vram::free);
+    usable.min_by_key(|adapter| (rank(adapter), Reverse(free(adapter))))
 }
 
 /// Decides where a draft runs that can do so with `least` to `most` blocks, of which `bytes` gives
@@ -305,6 +308,28 @@ mod tests {
 
     fn head(name: &str, blocks: usize, rate: Result<f64, Obstacle>) -> HeadForecast {
         HeadForecast { name: name.into(), blocks, rate }
+    }
+
+    #[test]
+    fn of_several_cards_of_a_kind_the_one_with_the_most_free_memory_is_taken() {
+        use AdapterKind::{Discrete, Integrated, Software};
+        let memory = |free: Option<u64>| free.map(|free| Vram { total: 24, used: 24 - free });
+        let best = |cards: &[(AdapterKind, Option<u64>)]| {
+            let card = |(number, &(kind, free)): (usize, &_)| Adapter {
+                number,
+                ..crate::plan::tests::adapter("card", kind, memory(free))
+            };
+            let cards: Vec<Adapter> = cards.iter().enumerate().map(card).collect();
+            best_adapter(&cards).map(|best| best.number)
+        };
+        assert_eq!(
+            best(&[(Discrete, Some(2)), (Discrete, Some(20)), (Discrete, Some(9))]),
+            Some(1)
+        );
+        assert_eq!(best(&[(Discrete, Some(9)), (Discrete, Some(9))]), Some(0));
+        assert_eq!(best(&[(Discrete, None), (Discrete, Some(1))]), Some(1));
+        assert_eq!(best(&[(Integrated, None), (Discrete, Some(0))]), Some(1));
+        assert_eq!(best(&[(Software, None)]), None);
     }
 
     #[test]
