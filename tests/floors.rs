@@ -257,12 +257,13 @@ const OPENS: [&str; 9] = [
 ];
 
 /// Where files are opened without `files::open_regular`, and why.
-const OPENED: [(&str, &str); 9] = [
+const OPENED: [(&str, &str); 10] = [
     ("files/open.rs", "it is the place where files are opened"),
     ("files/write.rs", "it syncs a folder"),
     ("files/cache/file.rs", "the device of a test"),
     ("hardware/adapters.rs", "/dev/null"),
     ("hardware/cores.rs", "the kernel's files"),
+    ("hardware/groups.rs", "the kernel's files"),
     ("hardware/peak.rs", "the kernel's files"),
     ("hardware/vram.rs", "the kernel's files"),
     ("library/hub/snapshot.rs", "it copies what was downloaded just before"),

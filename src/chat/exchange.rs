@@ -295,7 +295,8 @@ mod tests {
                 turns.push(said(Role::User, "<!-- dovetail: user -->\n\\<!-- dovetail: x"));
             }
             for way in ALL {
-                prop_assert_eq!(&way.read(&way.write(&turns)).unwrap().0.turns, &turns, "{:?}", way);
+                let read = way.read(&way.write(&turns)).unwrap().0.turns;
+                prop_assert_eq!(&read, &turns, "{:?}", way);
             }
         }
     }
@@ -325,12 +326,14 @@ mod tests {
             ),
             (
                 r#"{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":null,
-                  "tool_calls":[{},{}]},{"role":"tool","content":"7"},{"role":"user","content":"x"}]}"#,
+                  "tool_calls":[{},{}]},{"role":"tool","content":"7"},
+                  {"role":"user","content":"x"}]}"#,
                 &[(User, "Hi"), (User, "x")],
                 "2 calls of tools, 1 message (tool)",
             ),
             (
-                "\u{feff}[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"Hi\"},
+                "\u{feff}[{\"role\":\"system\",\"content\":\"a\"},
+                 {\"role\":\"user\",\"content\":\"Hi\"},
                  {\"role\":\"developer\",\"content\":\"b\"}]",
                 &[(System, "a\n\nb"), (User, "Hi")],
                 "",
@@ -350,12 +353,14 @@ mod tests {
                 "",
             ),
             (
-                r#"{"system":"a","messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}]}"#,
+                r#"{"system":"a","messages":[
+                  {"role":"user","content":[{"type":"text","text":"Hi"}]}]}"#,
                 &[(System, "a"), (User, "Hi")],
                 "",
             ),
             (
-                r#"[{"role":"user","content":"Hi"},{"role":"narrator","content":"x"},{"content":"y"}]"#,
+                r#"[{"role":"user","content":"Hi"},{"role":"narrator","content":"x"},
+                  {"content":"y"}]"#,
                 &[(User, "Hi")],
                 "1 message (narrator), 1 message (without a role)",
             ),
@@ -382,7 +387,8 @@ mod tests {
             assert_eq!(left_out.to_string(), without, "{text}");
         }
         // A message in each line, as some logs have it.
-        let lines = "{\"role\":\"user\",\"content\":\"Hi\"}\n\n{\"role\":\"assistant\",\"content\":\"Yes?\"}";
+        let lines = "{\"role\":\"user\",\"content\":\"Hi\"}\n\n\
+                     {\"role\":\"assistant\",\"content\":\"Yes?\"}";
         assert_eq!(Exchange::ShareGpt.read(lines).unwrap().0.turns.len(), 2);
     }
 

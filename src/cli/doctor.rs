@@ -155,7 +155,8 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
 fn taken(adapters: &[Adapter]) -> String {
     match (best_adapter(adapters), adapters) {
         (Some(best), _) => format!(
-            "gpu:{} by default: the {} GPU with the most free memory (GPUs with memory of their own come first)",
+            "gpu:{} by default: the {} GPU with the most free memory (GPUs with memory of \
+             their own come first)",
             best.number,
             best.kind.name()
         ),

@@ -58,6 +58,11 @@
 // says why it is sound.
 #![allow(unsafe_code)]
 
+/// The version of what kernels and targets compute, bit for bit: KV caches on the disk are read
+/// only by the version that wrote them. Raise it if `the_numbers_are_those_of_their_version` fails
+/// for a good reason.
+pub const NUMERICS: u32 = 1;
+
 mod aligned;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod amx;

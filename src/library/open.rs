@@ -213,11 +213,15 @@ fn template_in(folder: &Folder, texts: &Value, name: &str) -> Result<ChatTemplat
         unk: token("unk_token"),
         pad: token("pad_token"),
     };
+    let is_some = |source: &str| !source.trim().is_empty();
     if let Some(file) = folder.blob("chat_template.jinja")? {
         let source = String::from_utf8_lossy(&file);
-        return Ok(ChatTemplate::new(&source, file.name(), tokens)?);
+        if is_some(&source) {
+            return Ok(ChatTemplate::new(&source, file.name(), tokens)?);
+        }
     }
-    let template = match chosen_template(&texts["chat_template"]) {
+    let source = chosen_template(&texts["chat_template"]);
+    let template = match source.filter(|source| is_some(source)) {
         Some(source) => {
             let origin = format!("{}/tokenizer_config.json", folder.name());
             ChatTemplate::new(source, &origin, tokens)

@@ -150,7 +150,8 @@ impl<'a> LoadContext<'a> {
     /// Shortens the context until its KV cache has room in the memory that is free, next to the
     /// models as they are loaded, their buffers and the program: the cache grows into memory that
     /// the system has not promised, so a conversation would be killed later. Swap does not count.
-    /// If a GPU with memory of its own may take the target, or the size of the memory is unknown, nothing is known.
+    /// If a GPU with memory of its own may take the target, or the size of the memory is unknown,
+    /// nothing is known.
     ///
     /// # Errors
     /// [`StartError::FreeMemory`] if not even the shortest context fits.

@@ -311,7 +311,7 @@ fn snapshot_store(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<Snapsh
     });
     let of = format!(
         "{} {} {:?} {:?} {} {identity} {}{:?}",
-        env!("CARGO_PKG_VERSION"),
+        crate::kernels::NUMERICS,
         std::env::consts::ARCH,
         ctx.pool.isa(),
         ctx.settings.kv,

@@ -89,7 +89,8 @@ pub enum Notice {
     Reason(LoadReason),
     /// The target supports fewer positions than requested.
     Context { requested: usize, most: usize, target: String },
-    /// The memory has room for fewer positions: what all of them would need, of what is free, bytes.
+    /// The memory has room for fewer positions: what all of them would need, of what is free, in
+    /// bytes.
     ContextForMemory { requested: usize, used: usize, needed: u64, free: u64 },
     /// The template of this target cannot switch its thoughts.
     NoThinking(String),

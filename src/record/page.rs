@@ -1,5 +1,5 @@
-//! A record as a page: see [`crate::page`]. An answer that was continued, or begun again from a forced
-//! token, is one answer there.
+//! A record as a page: see [`crate::page`]. An answer that was continued, or begun again from a
+//! forced token, is one answer there.
 
 use super::{Line, Question, Record};
 use crate::chat::{Message, Role};

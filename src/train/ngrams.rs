@@ -229,6 +229,6 @@ mod tests {
         assert!(told.len() >= 4 && told[..4].is_sorted(), "{told:?}");
         let none =
             make_ngrams(&files, Path::new("none.jsonl"), &recipe(), &out, 1, &stop, &mut |_| {});
-        assert!(matches!(none, Err(TrainError::Failed(_))));
+        assert!(matches!(none, Err(TrainError::Chats(..))));
     }
 }

@@ -112,7 +112,7 @@ fn pipes_and_devices_in_the_place_of_files_are_refused_by_name() {
         let race = ["race", "hi", "--max-tokens", "4", "--cast", out];
         home.refuses(1, &race, &[out, what]);
         home.refuses(1, &["run", "hi", "--script", &script, "--record", out], &[out, "exists"]);
-        home.refuses(1, &["ngrams", "--data", out], &[out, what]);
+        home.refuses(2, &["ngrams", "--data", out], &[out, what]);
     }
 }
 

@@ -81,8 +81,12 @@ fn templates_are_found_in_every_place() {
         config["bos_token"] = json!({"content": "<|begin|>", "lstrip": false});
     });
     assert_eq!(first(&folder), "default Q");
-    fs::write(folder.path().join("chat_template.jinja"), "file {{ bos_token }}").unwrap();
-    assert_eq!(first(&folder), "file <|begin|>");
+    fs::write(
+        folder.path().join("chat_template.jinja"),
+        "file {{ bos_token }}{{ messages[0].content }}",
+    )
+    .unwrap();
+    assert_eq!(first(&folder), "file <|begin|>Q");
     fs::remove_file(folder.path().join("chat_template.jinja")).unwrap();
     change(&folder, "tokenizer_config.json", |config| config["chat_template"] = Value::Null);
     assert_eq!(first(&folder), "User: Q\nAssistant:");

@@ -126,7 +126,9 @@ fn conversations_are_renamed_deleted_and_brought_back() {
     chat.type_until("\x1bOQ!!\r", "First question!!");
     chat.type_until("\x1b[3~", "0 of 0");
     chat.type_until("\x12", "First question!!");
-    chat.type_until("\r", ANSWER);
+    chat.send("\r");
+    chat.pty.wait("the list to close", |screen| !screen.contains("saved conversations"));
+    chat.wait_for(ANSWER);
     let folder = chat.home.path().join("out");
     std::fs::create_dir(&folder).unwrap();
     let file = folder.join("talk.md");
@@ -171,7 +173,7 @@ fn the_mouse_goes_to_rounds_and_copies() {
     chat.type_until(&format!("\x1b[<0;{x};{y}M\x1b[<0;{x};{y}m"), "looking back");
     chat.type_until(
         &format!("\x1b[<0;{x};{y}M\x1b[<32;{};{y}M\x1b[<0;{};{y}m", end + 1, end + 3),
-        "✓ Copied",
+        "Handed to the terminal",
     );
     // "red fox ran over" in base 64, as in OSC 52.
     let sent = String::from_utf8_lossy(&chat.pty.bytes()).into_owned();

@@ -13,6 +13,8 @@ fn a_recorded_chat_is_shown_again_round_by_round_and_nothing_of_it_is_saved() {
     let mut chat = Pty::start(command, 120, 40);
     chat.wait_for("○ ready");
     chat.send("/where is the fox\r");
+    // What follows Enter at once would be the rest of a paste.
+    std::thread::sleep(std::time::Duration::from_millis(100));
     chat.type_until("Where did the fox run?\r", ANSWER);
     chat.wait_for("○ ready");
     chat.send("\x03\x03");

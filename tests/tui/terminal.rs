@@ -343,7 +343,7 @@ fn a_paste_that_comes_as_keys_sends_nothing_and_esc_before_an_arrow_stops_nothin
     chat.send("\r");
     chat.wait_for("● answering");
     chat.wait_for("small fox");
-    chat.type_until("\x1b\x1b[A\x1b[1;3A\x1bOAx", "│ x");
+    chat.type_until("\x1b\x1b[A\x1b[1;3Ax", "│ x");
     assert!(chat.pty.screen().contains("answering"), "{}", chat.pty.screen());
     chat.send("\x11");
 }

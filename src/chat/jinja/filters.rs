@@ -1,5 +1,5 @@
-//! Jinja2's filters, tests and operators where MiniJinja's differ or are missing. It must not depend
-//! on templates.
+//! Jinja2's filters, tests and operators where MiniJinja's differ or are missing. It must not
+//! depend on templates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -26,6 +26,18 @@ const VICUNA: &str = "\
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{ ' ASSISTANT:' }}{%- endif -%}";
 
+/// ChatML, which files name instead of carrying it.
+const CHATML: &str = "\
+{%- for message in messages -%}
+{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\n' }}{%- endif -%}";
+
+/// The source of the format of this name.
+pub(super) fn named(name: &str) -> Option<&'static str> {
+    (name == "chatml").then_some(CHATML)
+}
+
 /// Whether a model of this name was trained to chat, by the words that publishers put there.
 pub(super) fn says_chat(model_name: &str) -> bool {
     let name = model_name.to_lowercase();

@@ -44,6 +44,8 @@ pub struct ChatTemplate {
     /// Whether the template refuses or drops a system message, which is then put at the start of
     /// the first user message.
     folds_system: bool,
+    /// Whether the template reads the content of messages as a list of parts.
+    as_parts: bool,
     stops: Vec<String>,
     adds_bos: bool,
     for_base_model: bool,
@@ -51,22 +53,27 @@ pub struct ChatTemplate {
 }
 
 impl ChatTemplate {
-    /// Reads a model's template. `origin` names its file in errors.
+    /// Reads a model's template, which may be the name of a format. `origin` names its file in
+    /// errors.
     ///
     /// # Errors
-    /// [`TemplateError`], also if the template cannot render one short question within the limits.
+    /// [`TemplateError`], also if the template cannot render one short question within the limits,
+    /// or leaves it out.
     pub fn new(source: &str, origin: &str, tokens: SpecialTokens) -> Result<Self, TemplateError> {
+        let source = built_in::named(source.trim()).unwrap_or(source);
         let failed = |fault| TemplateError { origin: origin.to_owned(), fault };
         let mut template = Self {
             jinja: Arc::new(Jinja::new(without_generation_marks(source)).map_err(failed)?),
             tokens,
             origin: origin.to_owned(),
             folds_system: false,
+            as_parts: false,
             stops: Vec::new(),
             adds_bos: false,
             for_base_model: false,
             thinking: None,
         };
+        template.as_parts = template.wants_parts()?;
         template.folds_system = template.lacks_system()?;
         Ok(template)
     }
@@ -208,7 +215,8 @@ impl ChatTemplate {
     /// The variables that `transformers` passes to a template, and others that published templates
     /// use. What is left out is undefined, so that a template's own default applies.
     fn variables(&self, messages: &[Message], generate: bool, now: u64) -> Value {
-        let messages: Vec<Value> = messages.iter().map(variables_of).collect();
+        let messages = messages.iter().map(|message| variables_of(message, self.as_parts));
+        let messages: Vec<Value> = messages.collect();
         let tokens = &self.tokens;
         let mut root = vec![
             ("messages", Value::from(messages)),
@@ -234,6 +242,26 @@ impl ChatTemplate {
         Value::from_pairs(root)
     }
 
+    /// Tries a question: whether it is rendered only if it is a list of parts.
+    fn wants_parts(&self) -> Result<bool, TemplateError> {
+        const QUESTION: &str = "dovetail-probe-question";
+        let question = [Message::new(Role::User, QUESTION)];
+        let now = clock::now();
+        let told = |as_parts| Self { as_parts, ..self.clone() }.render_as_is(&question, true, now);
+        let says = |text: &Result<String, _>| text.as_ref().is_ok_and(|it| it.contains(QUESTION));
+        let plain = told(false);
+        if says(&plain) {
+            return Ok(false);
+        }
+        match plain {
+            _ if says(&told(true)) => Ok(true),
+            Ok(_) => Err(self.refused("it leaves out what the user says")),
+            Err(limit @ TemplateError { fault: Fault::Limit(_), .. }) => Err(limit),
+            // It may refuse a question without a system message, or one that is so short.
+            Err(_) => Ok(false),
+        }
+    }
+
     /// Tries a system message: whether the template refuses it or leaves it out.
     fn lacks_system(&self) -> Result<bool, TemplateError> {
         const SYSTEM: &str = "dovetail-probe-system";
@@ -255,15 +283,21 @@ impl ChatTemplate {
 
 /// A message in the form in which templates read it. Thoughts have two names: Qwen3's and
 /// gpt-oss's.
-fn variables_of(message: &Message) -> Value {
+fn variables_of(message: &Message, as_parts: bool) -> Value {
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",
         Role::Assistant => "assistant",
     };
-    let mut fields = vec![("role", role), ("content", message.content.as_str())];
+    let content = Value::from(message.content.as_str());
+    let content = match as_parts {
+        true => Value::from(vec![Value::from_pairs([("type", "text".into()), ("text", content)])]),
+        false => content,
+    };
+    let mut fields = vec![("role", Value::from(role)), ("content", content)];
     if let Some(thought) = &message.thought {
-        fields.extend([("reasoning_content", thought.as_str()), ("thinking", thought.as_str())]);
+        let thought = Value::from(thought.as_str());
+        fields.extend([("reasoning_content", thought.clone()), ("thinking", thought)]);
     }
     Value::from_pairs(fields)
 }
@@ -303,6 +337,26 @@ mod tests {
         for source in ["{%}", "{% if true %}a{%}", "{%}generation%}"] {
             let error = ChatTemplate::new(source, "test", SpecialTokens::default()).unwrap_err();
             assert!(matches!(error.fault, Fault::Syntax(_)), "{source}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_the_user_says_gets_through_or_the_template_is_refused() {
+        let new = |source: &str| ChatTemplate::new(source, "a.gguf", SpecialTokens::default());
+        let question = [Message::new(Role::System, "Brief."), Message::new(Role::User, "Why?")];
+        let parts = "{% for m in messages %}{% for part in m.content %}{% if part.type == 'text' %}\
+                     {{ m.role }}: {{ part.text }}\n{% endif %}{% endfor %}{% endfor %}";
+        let text = new(parts).unwrap().render(&question, true).unwrap();
+        assert_eq!(text, "system: Brief.\nuser: Why?\n");
+        let text = new(" chatml\n").unwrap().render(&question, true).unwrap();
+        let expected = "<|im_start|>system\nBrief.<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n\
+                        <|im_start|>assistant\n";
+        assert_eq!(text, expected);
+        for source in
+            ["llama3", "{{ bos_token }}", "{% for m in messages %}{{ m.role }}{% endfor %}"]
+        {
+            let error = new(source).unwrap_err().to_string();
+            assert!(error.contains("a.gguf") && error.contains("what the user says"), "{error}");
         }
     }
 

@@ -57,7 +57,8 @@ pub(super) fn open(path: &Path) -> Result<TargetFiles> {
     };
     let title = title(path, &file);
     let model_name = file.text("general.name")?.map(str::to_owned);
-    let template = match file.text("tokenizer.chat_template")? {
+    let source = file.text("tokenizer.chat_template")?;
+    let template = match source.filter(|source| !source.trim().is_empty()) {
         Some(source) => ChatTemplate::new(source, file.name(), tokens)?,
         None => {
             let names = format!("{name} {}", model_name.as_deref().unwrap_or_default());

@@ -284,7 +284,8 @@ impl Keeper {
                     (
                         session,
                         Some(format!(
-                            "{name}.json is damaged: {read} could be read. They continue in a new file"
+                            "{name}.json is damaged: {read} could be read. They continue in a new \
+                             file"
                         )),
                     )
                 }

@@ -1,6 +1,6 @@
 //! Long texts that appear in the message as one mark, `⟦200 lines⟧`, and whole in what is sent.
-//! A mark is whole or gone: half of one would stand for nothing, and its text would be lost without a
-//! word. Must never know where they come from.
+//! A mark is whole or gone: half of one would stand for nothing, and its text would be lost in
+//! silence. Must never know where they come from.
 
 use std::ops::Range;
 
@@ -71,8 +71,8 @@ impl Folds {
         self.marks(line).into_iter().find(|mark| mark.start < at && at < mark.end)
     }
 
-    /// What an edit of `before` that gave `after` has to be if it has cut a mark: which characters of
-    /// `before` go, and what is written there.
+    /// What an edit of `before` that gave `after` has to be if it has cut a mark: which characters
+    /// of `before` go, and what is written there.
     pub(crate) fn mended(&self, before: &str, after: &str) -> Option<(Range<usize>, String)> {
         let ends = |text: &str| text.matches(['⟦', '⟧']).count() - 2 * self.marks(text).len();
         if ends(after) <= ends(before) {

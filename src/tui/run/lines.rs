@@ -156,8 +156,15 @@ impl Spoken {
             }
             _ => {}
         }
+        let is_opened = matches!(event, ScreenEvent::Loaded(Ok(_)));
         app.take(event);
-        self.changes(&app.state)
+        self.changes(&app.state)?;
+        let last = app.state.chat.turns().iter().rev().take(2).rev();
+        for turn in last.filter(|_| is_opened) {
+            let who = if turn.role == Role::User { "You said" } else { "The answer was" };
+            self.say(&format!("{who}: {}", turn.text))?;
+        }
+        Ok(())
     }
 
     /// A line was typed.
@@ -236,10 +243,6 @@ impl Spoken {
                 "{target} is ready. Type a message and press Enter. Ctrl+C stops an answer, \
                  /rounds tells its rounds, /help lists the commands, /quit leaves."
             ))?;
-            for turn in state.chat.turns().iter().rev().take(2).rev() {
-                let who = if turn.role == Role::User { "You said" } else { "The answer was" };
-                self.say(&format!("{who}: {}", turn.text))?;
-            }
         }
         Ok(())
     }

@@ -141,7 +141,7 @@ mod tests {
             (&[("one\r", 20), ("two\r", 20)], "one<Enter>two<Enter>"),
             (&[("\t", 20), ("g", 20)], "<Tab>g"),
             (&[("\r\r", 20)], "<Enter><Enter>"),
-            (&[("a\x1b[Bb\r", 20)], "a<Down Arrow>b<Enter>"),
+            (&[("a\x1b[Bb\r", 20)], "a<Down>b<Enter>"),
         ] {
             assert_eq!(told(reads), expected, "{reads:?}");
         }

@@ -46,7 +46,7 @@ fn keys_are_what_terminals_send_for_them() {
         ("\x1b", "<Esc>"),
         ("\x1b\x1b", "<Esc><Esc>"),
         ("\x1bx\x1bé\x1b\r", "<A-x><A-é><A-Enter>"),
-        ("\x1b[A\x1bOB\x1b[1;5C\x1b[Z", "<Up><Down><C-Right><S-BackTab>"),
+        ("\x1b[A\x1bOB\x1b[1;5C\x1b[Z", "<Up><Down><C-Right><BackTab>"),
         ("\x1b[3~\x1b[5;2~\x1b[17~\x1b[24~", "<Delete><S-Page Up><F6><F12>"),
         ("\x1bOP\x1b[15~\x1b[[A\x1b[1;2R", "<F1><F5><F1><S-F3>"),
         // Alt as a prefix; the keypad; rxvt.

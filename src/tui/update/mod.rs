@@ -172,6 +172,8 @@ fn saved(state: &mut ScreenState, asked: bool, result: Result<Saved, String>) {
         }
         Ok(Saved { path, .. }) if asked => state.say(format!("Saved to {}", path.display())),
         Ok(_) => {}
+        // Why leaving would lose something was said just before.
+        Err(_) if state.leaving.anyway => {}
         Err(error) => state.complain(error),
     }
 }
