@@ -47,11 +47,11 @@ fn keys_are_what_terminals_send_for_them() {
         ("\x1b\x1b", "<Esc><Esc>"),
         ("\x1bx\x1bé\x1b\r", "<A-x><A-é><A-Enter>"),
         ("\x1b[A\x1bOB\x1b[1;5C\x1b[Z", "<Up><Down><C-Right><BackTab>"),
-        ("\x1b[3~\x1b[5;2~\x1b[17~\x1b[24~", "<Delete><S-Page Up><F6><F12>"),
+        ("\x1b[3~\x1b[5;2~\x1b[17~\x1b[24~", "<Del><S-Page Up><F6><F12>"),
         ("\x1bOP\x1b[15~\x1b[[A\x1b[1;2R", "<F1><F5><F1><S-F3>"),
         // Alt as a prefix; the keypad; rxvt.
         ("\x1b\x1b[A\x1b\x1bOD", "<A-Up><A-Left>"),
-        ("\x1bOM\x1bOp\x1bOa\x1b[a\x1b[3^", "<Enter>0<C-Up><S-Up><C-Delete>"),
+        ("\x1bOM\x1bOp\x1bOa\x1b[a\x1b[3^", "<Enter>0<C-Up><S-Up><C-Del>"),
         // kitty and modifyOtherKeys.
         ("\x1b[13;2u\x1b[27;2;13~", "<S-Enter><S-Enter>"),
         ("\x1b[97;5u\x1b[97:65;6u\x1b[1089::99;5u", "<C-a><C-S-a><C-c>"),
@@ -59,7 +59,7 @@ fn keys_are_what_terminals_send_for_them() {
         ("\x1b[9;2u\x1b[27u\x1b[57400u\x1b[57414u", "<S-BackTab><Esc>1<Enter>"),
         // Half of what a person can type.
         ("\x1b[", "<A-[>"),
-        ("\x1bO", "<A-O>"),
+        ("\x1bO", "<A-S-O>"),
         ("\x1b]", "<A-]>"),
         ("\x1bPat", "<A-S-P>at"),
         ("\x1b[200~one\ntwo\x1b[201~x", "[one\ntwo]x"),
