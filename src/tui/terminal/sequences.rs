@@ -338,7 +338,8 @@ fn csi(body: &str, last: u8) -> Option<Received> {
         return mouse(report, last).map(|event| Received::Event(Event::Mouse(event)));
     }
     if let ("?", b'c') = (body.get(..1).unwrap_or_default(), last) {
-        let attributes = body[1..].split(';').filter_map(|number| number.parse().ok()).collect();
+        let attributes =
+            body[1..].split(';').filter_map(|number| number.parse::<u16>().ok()).collect();
         return Some(Received::Answer(Answer::Attributes(attributes)));
     }
     if body == "[" {
