@@ -203,7 +203,7 @@ fn read_json(value: &Value, left_out: &mut LeftOut) -> Result<Vec<Message>, Stri
     }
     let list = list_of(value).or_else(|| value.as_array().cloned());
     let list = list.ok_or("it has no `messages` and no `conversations`")?;
-    // Anthropic's requests have the system prompt beside the messages.
+    // Anthropic's requests have the system prompt next to the messages.
     let system = value.get("system").and_then(text_of);
     let mut messages: Vec<Message> =
         system.into_iter().map(|text| Message::new(Role::System, text)).collect();

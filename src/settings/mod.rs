@@ -244,7 +244,7 @@ pub struct Settings {
     pub vi: bool,
     /// Whether the mouse is the chat's: wheel, click and selection.
     pub mouse: bool,
-    /// How the end of a long answer is told to a user who looks elsewhere.
+    /// How the terminal reports the end of a long answer to a user who looks elsewhere.
     pub alert: Alert,
     /// Whether the chat tells of features that were not used yet.
     pub tips: bool,

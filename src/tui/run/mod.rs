@@ -58,7 +58,7 @@ const SAVE_PERIOD: Duration = Duration::from_secs(1);
 /// Longest wait for the conversations' disk when the program ends; within the deadline that a
 /// signal sets.
 const DISK_LIMIT: Duration = Duration::from_secs(2);
-/// What is told after that.
+/// What the user reads after that.
 const NO_DISK: &str = "the disk with the conversations does not answer";
 
 /// What comes later, with the number of what asked for it, if that may be given up meanwhile.
@@ -492,7 +492,7 @@ impl App {
             match effect {
                 Effect::Save { turns, extras, .. } => {
                     self.save(turns, extras, |before, result| {
-                        // A failure is told once, and success not at all.
+                        // A failure is reported once, and success not at all.
                         let told = result.filter(|result| match result {
                             Ok(saved) => saved.copied,
                             Err(_) => before.is_none(),

@@ -87,7 +87,7 @@ pub struct Screen {
     mouse: bool,
     /// Whether its moves are too, without a button held.
     every_move: bool,
-    /// Whether it was asked for its looks.
+    /// Whether the chat has asked it for its looks.
     pub asked: bool,
 }
 

@@ -16,11 +16,11 @@ use super::key_codes::{ascii, coded_key, letter, modifiers, mouse, numbered};
 const ESCAPE: Duration = Duration::from_millis(50);
 /// The same while answers are due, which a slow line may cut after their first byte.
 const ESCAPE_OF_ANSWER: Duration = Duration::from_millis(500);
-/// Longest wait for the rest of what nobody types.
+/// Longest wait for the rest of an answer.
 const REST: Duration = Duration::from_secs(2);
 /// Longest silence within a paste.
 const PASTE: Duration = Duration::from_secs(5);
-/// Bytes of an answer that are kept; the rest of a longer one is dropped.
+/// Longest answer in bytes; the rest of a longer one is dropped.
 const LONGEST: usize = 4096;
 /// What ends a paste.
 const PASTE_END: &[u8] = b"\x1b[201~";
@@ -285,7 +285,7 @@ impl InputParser {
         self.event(Event::Paste(String::from_utf8_lossy(bytes).into_owned()));
     }
 
-    /// An Esc before what is no key was one of its own.
+    /// An Esc before something that is not a key was a key of its own.
     fn escape_before(&mut self) {
         if std::mem::take(&mut self.escaped) {
             self.event(Event::Key(KeyCode::Esc.into()));
